@@ -1,17 +1,20 @@
 // shardscope checkpoint: lists, verifies and rewrites what runs have saved.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "backend/checkpoint/checkpoint_folder.h"
 #include "backend/checkpoint/checkpoint_reader.h"
 #include "backend/checkpoint/dcp_folder.h"
+#include "backend/checkpoint/foreign_reader.h"
 #include "backend/checkpoint/rewrite.h"
 #include "cli/output_options.h"
 #include "cli/output_path.h"
@@ -49,11 +52,18 @@ Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : 
 std::vector<fs::path> checkpoints_at(const fs::path& place) {
   if (is_there(place / checkpoint_index_name) || step_of_name(place.filename().string()))
     return {place};
+  if (is_foreign_checkpoint(place)) return {place};
   if (!is_there(place))
     throw Error(
         {.where = place.string(),
          .what = "is not there",
          .way_out = "give a run folder, or a checkpoint like RUN/checkpoints/step-00000050"});
+  std::error_code ignored;
+  if (!fs::is_directory(place, ignored))
+    throw Error({.where = place.string(),
+                 .what = "is a file, and a checkpoint is a folder",
+                 .way_out = "give a run folder, or a checkpoint like "
+                            "RUN/checkpoints/step-00000050"});
   std::vector<fs::path> found;
   for (const fs::path& folder : {checkpoints_of(place), place})
     for (const NamedCheckpoint& one : named_checkpoints(folder)) found.push_back(one.folder);
@@ -66,15 +76,40 @@ std::int64_t bytes_of(const CheckpointIndex& index) {
   return bytes;
 }
 
+bool is_of_others(const fs::path& folder) {
+  return !is_there(folder / checkpoint_index_name) && is_foreign_checkpoint(folder);
+}
+
+/// Bytes of all files below a folder.
+std::int64_t bytes_below(const fs::path& folder) {
+  std::int64_t bytes = 0;
+  std::error_code ignored;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, ignored))
+    if (entry.is_regular_file(ignored))
+      bytes += static_cast<std::int64_t>(entry.file_size(ignored));
+  return bytes;
+}
+
 /// A checkpoint as `list` shows it.
 struct Listed {
   fs::path folder;
-  std::optional<CheckpointIndex> index;  ///< none where it cannot be read
+  std::optional<CheckpointIndex> index;  ///< none where it cannot be read, or is another library's
   std::optional<std::string> why_not_whole;
+  std::optional<ForeignCheckpoint> of_others;
 };
 
+Listed listed_of_others(const fs::path& folder) {
+  try {
+    return {.folder = folder, .index = {}, .why_not_whole = {}, .of_others = open_foreign(folder)};
+  } catch (const Error& error) {
+    return {.folder = folder, .index = {}, .why_not_whole = error.what(), .of_others = {}};
+  }
+}
+
 Listed listed(const fs::path& folder) {
-  Listed one{.folder = folder, .index = {}, .why_not_whole = why_not_whole(folder)};
+  if (is_of_others(folder)) return listed_of_others(folder);
+  Listed one{
+      .folder = folder, .index = {}, .why_not_whole = why_not_whole(folder), .of_others = {}};
   try {
     one.index = read_checkpoint_index(folder);
   } catch (const Error&) {
@@ -86,6 +121,13 @@ Listed listed(const fs::path& folder) {
 Json json_of(const Listed& one) {
   Json json{{"folder", one.folder.string()}, {"whole", !one.why_not_whole}};
   json["fault"] = one.why_not_whole ? Json(*one.why_not_whole) : Json(nullptr);
+  if (one.of_others)
+    json.update({{"step", step_of(*one.of_others)},
+                 {"kind", one.of_others->format},
+                 {"world", one.of_others->world},
+                 {"strategy", one.of_others->strategy},
+                 {"tensors", one.of_others->tensors.size()},
+                 {"size_bytes", bytes_below(one.folder)}});
   if (!one.index) return json;
   const auto& [kind, progress, layout, job, files] = *one.index;
   json.update({{"step", progress.step},
@@ -120,6 +162,12 @@ ExitCode list(const CheckpointOptions& options, const std::vector<fs::path>& pla
       const Listed one = listed(folder);
       all.push_back(json_of(one));
       const std::string state = one.why_not_whole.value_or("whole");
+      if (one.of_others) {
+        table.row({std::to_string(step_of(*one.of_others)), one.of_others->format, "",
+                   rounded_text(Bytes{bytes_below(folder)}), std::to_string(one.of_others->world),
+                   one.of_others->strategy, "", state});
+        continue;
+      }
       if (!one.index) {
         table.row({folder.filename().string(), "", "", "", "", "", "", {state, Paint::warning}});
         continue;
@@ -150,13 +198,36 @@ struct Verified {
   double seconds = 0;
 };
 
+/// Reads every tensor, which compares the checksums of the archives. A line for each that fails.
+void verify_of_others(const fs::path& folder, Verified& result) {
+  const ForeignCheckpoint checkpoint = open_foreign(folder);
+  constexpr std::int64_t at_once = std::int64_t{1} << 22;
+  std::vector<float> values;
+  for (const auto& [name, tensor] : checkpoint.tensors) {
+    const std::int64_t elements = elements_of(tensor.shape);
+    try {
+      for (std::int64_t done = 0; done < elements; done += at_once) {
+        values.resize(static_cast<std::size_t>(std::min(at_once, elements - done)));
+        tensor.read(done, values);
+      }
+    } catch (const Error& error) {
+      result.faults.push_back(fmt::format("{}: {}", name, error.parts().what));
+    }
+  }
+  result.bytes = bytes_below(folder);
+}
+
 Verified verified(const fs::path& folder) {
   const auto begin = std::chrono::steady_clock::now();
   Verified result;
   try {
-    CheckpointReader reader(folder);
-    result.faults = reader.verify();
-    result.bytes = reader.bytes_read();
+    if (is_of_others(folder)) {
+      verify_of_others(folder, result);
+    } else {
+      CheckpointReader reader(folder);
+      result.faults = reader.verify();
+      result.bytes = reader.bytes_read();
+    }
   } catch (const Error& error) {
     result.faults.emplace_back(error.what());
   }
@@ -202,6 +273,7 @@ fs::path one_checkpoint(const std::vector<fs::path>& places) {
                  .way_out = "give one checkpoint, or a run folder for its newest"});
   }
   if (is_there(places.front() / checkpoint_index_name)) return places.front();
+  if (is_foreign_checkpoint(places.front())) return places.front();
   std::vector<std::string> passed_over;
   for (const fs::path& folder : {checkpoints_of(places.front()), places.front()})
     if (const auto newest = newest_whole(folder, passed_over)) return newest->folder;
@@ -237,32 +309,30 @@ ExitCode tell_written(const CheckpointOptions& options, const fs::path& place,
   return ExitCode::done;
 }
 
-/// A folder of torch.distributed.checkpoint as one of ours.
-ExitCode import_folder(const CheckpointOptions& options, const fs::path& from,
-                       const fs::path& place) {
-  if (!options.model) {
-    throw Error({.where = "--model",
-                 .what = fmt::format("{} does not say which model it is of", from.string()),
-                 .way_out = "give the model's folder or config.json"});
-  }
-  DcpReader reader(from);
-  import_dcp(reader,
-             {.config = config_path(*options.model),
-              .next_token = options.next_token.value_or(0),
-              .world = world_of(options, 1)},
-             place);
-  return tell_written(options, place, from);
+/// The model of another library's checkpoint: as it is given, or a config.json that lies beside it.
+fs::path model_of(const CheckpointOptions& options, const fs::path& from) {
+  if (options.model) return config_path(*options.model);
+  if (is_there(from / "config.json")) return from / "config.json";
+  throw Error({.where = "--model",
+               .what = fmt::format("{} does not say which model it is of", from.string()),
+               .way_out = "give the model's folder or config.json"});
 }
 
-ExitCode export_folder(const CheckpointOptions& options, const fs::path& from,
-                       const fs::path& place) {
-  CheckpointReader reader(from);
-  export_dcp(reader, place);
-  const std::int64_t step = reader.index().progress.step;
+std::unique_ptr<Checkpoint> open_any(const CheckpointOptions& options, const fs::path& from) {
+  if (!is_of_others(from)) return std::make_unique<CheckpointReader>(from);
+  const fs::path config = model_of(options, from);
+  return std::make_unique<ForeignReader>(
+      open_foreign(from),
+      ForeignModel{.config = config, .next_token = options.next_token.value_or(0)});
+}
+
+ExitCode export_folder(const CheckpointOptions& options, Checkpoint& from, const fs::path& place) {
+  export_dcp(from, place);
+  const std::int64_t step = from.index().progress.step;
   if (options.output.json)
     print(dump({{"schema", schema},
                 {"folder", place.string()},
-                {"from", from.string()},
+                {"from", from.folder().string()},
                 {"step", step},
                 {"kind", "dcp"}}));
   else
@@ -276,23 +346,17 @@ ExitCode rewrite(const CheckpointOptions& options, const std::vector<fs::path>& 
     throw Error({.where = "-o", .what = "no folder was given", .way_out = "give -o FOLDER"});
   const fs::path place = *options.folder;
   ProgressLine line(options.output);
-  if (places.size() == 1 && is_dcp_folder(places.front())) {
-    if (to != Layout::sharded) {
-      throw Error({.where = places.front().string(),
-                   .what = "is a checkpoint of PyTorch's",
-                   .way_out = "convert it with --to sharded first"});
-    }
-    return import_folder(options, places.front(), place);
-  }
   const fs::path from = one_checkpoint(places);
   refuse_over_input(place, from, "-o");
   line.update(fmt::format("reads {}", from.string()));
-  if (to == Layout::dcp) return export_folder(options, from, place);
-  CheckpointReader reader(from);
+  const std::unique_ptr<Checkpoint> checkpoint = open_any(options, from);
+  if (to == Layout::dcp) return export_folder(options, *checkpoint, place);
+  // Of another library's checkpoint one file is written, unless --world says otherwise.
+  const int saved_by = is_of_others(from) ? 1 : checkpoint->index().layout.world;
   if (to == Layout::full)
-    merge(reader, place);
+    merge(*checkpoint, place);
   else
-    reshard(reader, world_of(options, reader.index().layout.world), place);
+    reshard(*checkpoint, world_of(options, saved_by), place);
   return tell_written(options, place, from);
 }
 
@@ -304,6 +368,21 @@ Layout layout_of(const CheckpointOptions& options) {
                .what = options.to ? fmt::format("\"{}\" is none of sharded, full, dcp", *options.to)
                                   : "no format was given",
                .way_out = "give --to sharded, --to full or --to dcp"});
+}
+
+/// `list` and `verify` only read.
+void refuse_what_writes(const CheckpointOptions& options, const std::string& action) {
+  const std::pair<bool, std::string_view> given[] = {
+      {options.folder.has_value(), "-o"},
+      {options.to.has_value(), "--to"},
+      {options.world.has_value(), "--world"},
+      {options.model.has_value(), "--model"},
+      {options.next_token.has_value(), "--next-token"}};
+  for (const auto& [is_given, name] : given)
+    if (is_given)
+      throw Error({.where = std::string(name),
+                   .what = fmt::format("{} only reads checkpoints, and has no such option", action),
+                   .way_out = "leave it out; merge, reshard and convert write"});
 }
 
 ExitCode run_checkpoint(const CheckpointOptions& options) {
@@ -319,6 +398,7 @@ ExitCode run_checkpoint(const CheckpointOptions& options) {
                  .what = "nothing was asked for",
                  .way_out = "say list, verify, convert, merge or reshard"});
   const std::vector<fs::path> places(options.arguments.begin() + 1, options.arguments.end());
+  if (action == "list" || action == "verify") refuse_what_writes(options, action);
   if (action == "list") return list(options, places);
   if (action == "verify") return verify(options, places);
   if (action == "merge") return rewrite(options, places, Layout::full);
@@ -345,8 +425,10 @@ void declare_checkpoint(Command& command) {
                  {"sharded|full|dcp", "of convert; dcp: PyTorch's torch.distributed.checkpoint"});
   command.option("--world", options->world,
                  {"N", "of reshard and convert: files, one a rank (default: as it was saved)"});
-  command.heading("Of a checkpoint of PyTorch's (a folder with .metadata)");
-  command.option("--model", options->model, {"PATH", "the model's folder or config.json"});
+  command.heading("Of a checkpoint of PyTorch's, accelerate's or DeepSpeed's");
+  command.option(
+      "--model", options->model,
+      {"PATH", "the model's folder or config.json (default: one beside the checkpoint)"});
   command.option("--next-token", options->next_token,
                  {"N", "global token offset at which the data goes on (default: 0)"});
   declare_output_options(command, options->output);
@@ -361,7 +443,11 @@ void declare_checkpoint(Command& command) {
        {"shardscope checkpoint convert runs/job --to dcp -o for_pytorch",
         "for torch.distributed.checkpoint.load, FSDP1 and FSDP2"},
        {"shardscope checkpoint convert from_pytorch --to sharded --model gpt2/ -o ours",
-        "what torch.distributed.checkpoint, FSDP or accelerate saved, for `train --resume ours`"}});
+        "what torch.distributed.checkpoint, FSDP, accelerate or DeepSpeed saved, for `train "
+        "--resume "
+        "ours`"},
+       {"shardscope checkpoint merge zero3 --model gpt2/ -o model",
+        "DeepSpeed's ZeRO folder as one for from_pretrained, as zero_to_fp32.py does"}});
   command.action([options] { return run_checkpoint(*options); });
 }
 

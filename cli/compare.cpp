@@ -35,6 +35,13 @@ struct CompareOptions {
   OutputOptions output;
 };
 
+/// A run out of memory has no step time: it is behind all that have one.
+bool is_faster(const FinishedRun& a, const FinishedRun& b) {
+  const Summary &of_a = a.summary(), &of_b = b.summary();
+  const bool a_ran = !of_a.out_of_memory, b_ran = !of_b.out_of_memory;
+  return a_ran != b_ran ? a_ran : a_ran && of_a.step_time < of_b.step_time;
+}
+
 /// Of the runs of each strategy and world the one with the median step time, the lower one of two;
 /// in order of first appearance.
 std::vector<FinishedRun> medians(const std::vector<FinishedRun>& runs) {
@@ -47,9 +54,7 @@ std::vector<FinishedRun> medians(const std::vector<FinishedRun>& runs) {
   }
   std::vector<FinishedRun> result;
   for (auto& alike : by_label) {
-    std::stable_sort(alike.begin(), alike.end(), [](const FinishedRun& a, const FinishedRun& b) {
-      return a.summary().step_time < b.summary().step_time;
-    });
+    std::stable_sort(alike.begin(), alike.end(), is_faster);
     result.push_back(alike[(alike.size() - 1) / 2]);
   }
   return result;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cli/compare_report.h"
+#include "cli/finished_stages.h"
 #include "cli/html_page.h"
 #include "cli/terminal.h"
 #include "traces/figure.h"
@@ -14,11 +15,17 @@ namespace {
 const Trace* pointer(const auto& side) { return side ? &side->value : nullptr; }
 
 /// None of a run that left no trace.
-std::vector<std::string> figures_of(const RunTraces& traces, const std::string& title) {
+std::vector<std::string> figures_of(const FinishedRun& run, const RunTraces& traces) {
+  const std::string title = run.label();
   const Predicted<const Trace*> predicted{pointer(traces.predicted)};
   const Profiled<const Trace*> profiled{pointer(traces.profiled)};
   if (!predicted.value && !profiled.value) return {};
-  return {streams_figure(predicted, profiled, title), memory_figure(predicted, profiled, title)};
+  std::vector<std::string> figures{streams_figure(predicted, profiled, title),
+                                   memory_figure(predicted, profiled, title)};
+  const FinishedStages stages = read_stages(run);
+  if (!stages.predicted.empty() || !stages.profiled.empty())
+    figures.push_back(stages_figure(pointers(stages), title));
+  return figures;
 }
 
 Section section_of(const FinishedRun& run) {
@@ -29,7 +36,7 @@ Section section_of(const FinishedRun& run) {
   if (differences && differences->has_prediction) text += "\nprofiled " + to_text(*differences);
   return {.heading = run.label() + ", " + run.folder.root.string(),
           .text = std::move(text),
-          .figures = figures_of(traces, run.label())};
+          .figures = figures_of(run, traces)};
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cli/finished_stages.h"
 #include "cli/summary_text.h"
 #include "cli/table.h"
 #include "core/base/quantities.h"
@@ -86,6 +87,26 @@ Json operations_json(const Comparison& comparison) {
   return result;
 }
 
+template <class Side>
+Json stage_json(const std::optional<Side>& side) {
+  if (!side) return nullptr;
+  const StageFigures& of = side->value;
+  return {{"compute_ns", of.compute.ns},
+          {"exposed_communication_ns", of.exposed_communication.ns},
+          {"idle_ns", of.idle.ns},
+          {"bubble_share", of.bubble_share},
+          {"peak_allocated_bytes", of.peak.count}};
+}
+
+Json stages_json(const std::vector<StageSides>& stages) {
+  Json result = Json::array();
+  for (const StageSides& rank : stages)
+    result.push_back({{"rank", rank.rank},
+                      {"predicted", stage_json(rank.predicted)},
+                      {"profiled", stage_json(rank.profiled)}});
+  return result;
+}
+
 Json number_or_null(std::optional<double> value) { return value ? Json(*value) : Json(nullptr); }
 
 Json peak_error_json(const FinishedRun& run) {
@@ -102,8 +123,10 @@ Json pair_json(const FinishedRun& run, std::size_t index) {
             {"peak_error_bytes", peak_error_json(run)},
             {"peak_error_share", number_or_null(error_of(run, peak))},
             {"operations", Json::array()},
-            {"largest", Json::array()}};
+            {"largest", Json::array()},
+            {"stages", Json::array()}};
   if (run.out_of_memory()) return json;
+  json["stages"] = stages_json(sides_of(read_stages(run)));
   const RunTraces traces = read_traces(run);
   if (traces.predicted && traces.profiled) {
     json["operations"] = operations_json(compare(Predicted<const Trace&>{traces.predicted->value},
@@ -120,7 +143,8 @@ std::string run_text(const FinishedRun& run, const Painter& painter) {
   const auto predicted = timed(run.predicted);
   const auto profiled = timed(run.profiled);
   if (!predicted && !profiled) return failure;
-  return failure + comparison_text(predicted, profiled, painter);
+  return failure + comparison_text(predicted, profiled, painter) +
+         stages_text(sides_of(read_stages(run)), painter);
 }
 
 std::string runs_text(const std::vector<FinishedRun>& runs, const Painter& painter) {

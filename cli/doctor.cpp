@@ -201,6 +201,10 @@ ExitCode run_doctor(const DoctorOptions& options) {
   options.output.note(
       fmt::format("asking nvidia-smi and {} (some seconds where torch is installed)", python));
   Diagnosis diagnosis{.facts = gather_machine_facts(python)};
+  if (options.python && !diagnosis.facts.python)
+    throw Error({.where = "--python",
+                 .what = fmt::format("\"{}\" is not there, or does not answer as a Python", python),
+                 .way_out = "give the program that trains, as in venv/bin/python"});
   diagnosis.profile = profile_like(diagnosis.facts);
   diagnosis.findings = machine_findings(diagnosis.facts);
   print(options.output.json ? to_json(diagnosis) : text_of(diagnosis, options.output.painter()));

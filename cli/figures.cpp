@@ -1,7 +1,8 @@
 #include "cli/figures.h"
 
+#include <algorithm>
+
 #include "core/format/atomic_file.h"
-#include "traces/figure.h"
 
 namespace shardscope {
 
@@ -10,6 +11,13 @@ void write_figures(Predicted<const Trace*> predicted, Profiled<const Trace*> pro
   create_folder(folder.figures());
   write_atomically(folder.figures() / "memory.svg", memory_figure(predicted, profiled, title));
   write_atomically(folder.figures() / "streams.svg", streams_figure(predicted, profiled, title));
+}
+
+void write_stages_figure(const StageTraces& traces, const std::string& title,
+                         const RunFolder& folder) {
+  if (std::max(traces.predicted.size(), traces.profiled.size()) < 2) return;
+  create_folder(folder.figures());
+  write_atomically(folder.figures() / "stages.svg", stages_figure(traces, title));
 }
 
 }  // namespace shardscope

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/figures.h"
+#include "cli/finished_stages.h"
 #include "core/base/error.h"
 #include "core/format/is_there.h"
 #include "traces/chrome_reader.h"
@@ -72,10 +73,10 @@ void write_figures(const FinishedRun& run, const RunTraces& traces) {
   const char* sides = !traces.profiled    ? "predicted"
                       : !traces.predicted ? "profiled"
                                           : "predicted and profiled";
-  write_figures(
-      {pointer(traces.predicted)}, {pointer(traces.profiled)},
-      fmt::format("{} on {} ranks, {}", run.summary().strategy, run.summary().world, sides),
-      run.folder);
+  const std::string title =
+      fmt::format("{} on {} ranks, {}", run.summary().strategy, run.summary().world, sides);
+  write_figures({pointer(traces.predicted)}, {pointer(traces.profiled)}, title, run.folder);
+  write_stages_figure(pointers(read_stages(run)), title, run.folder);
 }
 
 }  // namespace shardscope

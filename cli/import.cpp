@@ -26,7 +26,8 @@ namespace {
 
 struct ImportVerbOptions {
   std::vector<std::string> files;
-  std::optional<std::string> folder;
+  std::optional<std::string> folder, memory;
+  bool one_run = false;
   OutputOptions output;
 };
 
@@ -86,8 +87,14 @@ ExitCode run_import(const ImportVerbOptions& options) {
     throw Error({.where = "FILE", .what = "no trace was given", .way_out = "give one or more"});
   const std::filesystem::path folder = options.folder.value_or("imported");
   ImportTarget target(folder, options.files);
-  Imported imported = read_traces({options.files.begin(), options.files.end()}, options.output);
+  Imported imported = read_traces({options.files.begin(), options.files.end()}, options.output,
+                                  {.most = trace_memory(options.memory), .converts = true});
   require_events(imported, options.files.front());
+  // Files that are named one by one are said to be of one run.
+  const bool are_named = options.files.size() > 1;
+  if (!are_named && !options.one_run) refuse_several_runs(imported, options.files.front());
+  if (const std::string runs = several_runs_text(imported); !runs.empty() && !options.one_run)
+    options.output.note("by what they say, the traces are of " + runs);
   note_files(imported, options.output);
   number_ranks(imported.traces, options.output);
   const StopRequest stop;
@@ -111,6 +118,9 @@ void declare_import(Command& command) {
       "files, archives or folders, one rank or more");
   command.heading("Import");
   command.option("-o", options->folder, {"PATH", "run folder (default: imported)"});
+  command.flag("--one-run", options->one_run,
+               "takes all traces of a folder for ranks of one run, whatever they say");
+  declare_memory_option(command, options->memory);
   declare_output_options(command, options->output);
   command.examples(
       {{"shardscope import rank*.json.gz -o runs/theirs",

@@ -109,9 +109,9 @@ void declare_job_options(Command& command, JobOptions& options) {
                   "InterleavedZeroBubble, ZBVZeroBubble, DualPipeV; --accumulate says how many "
                   "micro-batches"});
   command.option("--pipeline-stages", options.pipeline_stages,
-                 {"layers|work|N,N,...",
-                  "deals layers out to stages: as many each (default), as much work each, or as "
-                  "given"});
+                 {"layers|work|time|memory|N,N,...",
+                  "deals layers out to stages: as many each (default), as many matrix elements "
+                  "each, by predicted time or memory, or as given"});
   command.option("--stages-per-rank", options.stages_per_rank,
                  {"N",
                   "stages of a rank under the interleaved schedules and LoopedBFS; 2 under the "

@@ -50,6 +50,8 @@ std::vector<TextOption> text_options(const JobSettings& settings) {
           {"float8", pytorch.float8},
           {"compile", pytorch.compile},
           {"liger", pytorch.liger},
+          {"optimizer_in_backward", pytorch.optimizer_in_backward},
+          {"activation_offloading", pytorch.activation_offloading},
           {"peft", pytorch.fine_tuning.peft},
           {"quantization", pytorch.fine_tuning.quantization},
           {"prepare_kbit", pytorch.fine_tuning.prepare_kbit},
@@ -228,6 +230,15 @@ void copy_files(const RunFolder& folder,
   }
 }
 
+/// A run has the config.json of a model that is gone.
+void take_config_of_run(const Job& job, JobOptions& options) {
+  const RunFolder folder{fs::path(*options.job).parent_path()};
+  const bool is_run = is_there(folder.metrics()) || is_there(folder.summary()) ||
+                      is_there(folder.predicted_summary());
+  if (options.model || !is_run || is_there(job.model) || !is_there(folder.config())) return;
+  options.model = folder.config().string();
+}
+
 void set_choice(Job& job, const planner::Choice& choice) {
   Strategy& strategy = job.strategy;
   strategy.runtime = choice.runtime;
@@ -248,6 +259,7 @@ void set_choice(Job& job, const planner::Choice& choice) {
 void take_settings_of_job(const JobSettings& settings) {
   if (!settings.job.job) return;
   const Job job = read_job(*settings.job.job);
+  take_config_of_run(job, settings.job);
   if (!settings.cluster && !job.cluster.empty()) settings.cluster = job.cluster;
   if (settings.sharding.runtime || settings.sharding.names_file()) {
     settings.job.runtime = settings.sharding.runtime;

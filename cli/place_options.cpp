@@ -18,8 +18,8 @@ void declare_margin_option(Command& command, std::optional<std::string>& margin)
 }
 
 std::optional<Bytes> margin_of(const std::optional<std::string>& margin, Bytes memory) {
-  if (memory <= Bytes{}) return std::nullopt;
-  return margin ? parse_margin(*margin, memory, "--margin") : usual_margin(memory);
+  if (!margin || memory <= Bytes{}) return std::nullopt;
+  return parse_margin(*margin, memory, "--margin");
 }
 
 }  // namespace shardscope

@@ -17,7 +17,7 @@ struct PlaceOptions {
 void declare_place_options(Command& command, PlaceOptions& options);
 
 void declare_margin_option(Command& command, std::optional<std::string>& margin);
-/// In bytes of a device with `memory`: the usual one (traces/memory_fit.h) where none is given.
+/// In bytes of a device with `memory`; none: the usual one (traces/memory_fit.h).
 /// None where the memory is not known.
 std::optional<Bytes> margin_of(const std::optional<std::string>& margin, Bytes memory);
 

@@ -8,10 +8,15 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "backend/job/folder_lock.h"
 #include "backend/train/stop_request.h"
+#include "cli/hardware_choice.h"
 #include "cli/html_page.h"
+#include "cli/lengths_option.h"
+#include "cli/plan_clusters.h"
 #include "cli/plan_inputs.h"
 #include "cli/plan_options.h"
 #include "cli/plan_places.h"
@@ -95,24 +100,91 @@ planner::Answer answer_to(const planner::Inputs& inputs, const OutputOptions& ou
                .stop = stop.token()});
 }
 
-ExitCode run_plan(PlanOptions options) {
-  take_recipe_to_plan({options.job, options.sharding, options.pytorch, options.cluster},
-                      options.place, options.output);
-  const planner::Inputs inputs = resolve_plan(options);
-  std::optional<FolderLock> lock;  // before the work, which may take minutes
-  if (options.folder) {
-    create_folder(*options.folder);
-    lock.emplace(*options.folder);
+/// Of the chosen place; none without one.
+std::optional<LengthsReport> report_of(const std::optional<planner::SequenceLengths>& sequences,
+                                       const planner::Answer& answer,
+                                       const planner::Inputs& inputs) {
+  if (!sequences || answer.candidates.empty()) return std::nullopt;
+  const planner::Candidate& chosen = answer.candidates[answer.chosen.candidate];
+  return LengthsReport{*sequences, inputs.question.training.length, chosen.choice.batch,
+                       chosen.summary.tokens_per_s};
+}
+
+/// Left in `folder`, and what follows the answer.
+void leave(const std::string& folder, const planner::Answer& answer, const planner::Inputs& inputs,
+           const PlanOptions& options, const std::string& json) {
+  leave_in(folder, answer, inputs, json);
+  const StopOnInterrupt stop;
+  leave_places(folder, answer, inputs, options, stop.token());
+  options.output.note(fmt::format("left in {}", folder));
+}
+
+std::optional<FolderLock> locked(const std::optional<std::string>& folder) {
+  if (!folder) return std::nullopt;
+  create_folder(*folder);
+  return std::optional<FolderLock>(std::in_place, *folder);
+}
+
+/// Every cluster's own plan is left in FOLDER/clusters/1, 2 and so on.
+ExitCode plan_side_by_side(const std::vector<PlanOptions>& each) {
+  const PlanOptions& first = each.front();
+  const std::optional<FolderLock> lock = locked(first.folder);
+  std::vector<ClusterAnswer> all;
+  for (const PlanOptions& options : each)  // before the work: a bad input of the last one, too
+    all.push_back({.cluster = *options.cluster, .inputs = resolve_plan(options), .answer = {}});
+  bool interrupted = false;
+  for (std::size_t i = 0; i < each.size() && !interrupted; ++i) {
+    ClusterAnswer& one = all[i];
+    if (!first.output.json) note_assumptions(first.output, one.inputs.assumed);
+    one.answer = answer_to(one.inputs, first.output);
+    interrupted = one.answer.interrupted;
+    if (interrupted) all.erase(all.begin() + std::ptrdiff_t(i) + 1, all.end());
   }
+  const std::string json = clusters_json(all);
+  print(first.output.json ? json + "\n" : clusters_text(all, first.output.painter()));
+  if (first.folder) {
+    write_atomically(std::filesystem::path(*first.folder) / "clusters.json", json + "\n");
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto folder = std::filesystem::path(*first.folder) / "clusters" / std::to_string(i + 1);
+      create_folder(folder);
+      leave(folder.string(), all[i].answer, all[i].inputs, each[i],
+            planner::answer_json(all[i].answer, all[i].inputs));
+    }
+  }
+  if (interrupted) return ExitCode::interrupted;
+  return best_of(all).fastest ? ExitCode::done : ExitCode::no;
+}
+
+/// The file of another tool says tokens of a rank: those of a step are for the ranks that are asked
+/// for, else for one node.
+void take_config(PlanOptions& options) {
+  if (!options.sharding.config) return;
+  const std::vector<int> worlds = options.asked_worlds();
+  if (!worlds.empty()) options.place.world = worlds.back();
+  const std::optional<std::string> cluster =
+      options.clusters.empty() ? std::nullopt : std::optional(options.clusters.front());
+  take_recipe_to_plan({options.job, options.sharding, options.pytorch, options.cluster},
+                      options.place, ranks_of_a_node(require_hardware(cluster).profile),
+                      options.output);
+}
+
+ExitCode run_plan(PlanOptions given) {
+  take_config(given);
+  const auto sequences = take_lengths(given.lengths, given.job);
+  const std::vector<PlanOptions> each = given.by_cluster();
+  if (each.size() > 1) return plan_side_by_side(each);
+  const PlanOptions& options = each.front();
+  const planner::Inputs inputs = resolve_plan(options);
+  const std::optional<FolderLock> lock = locked(options.folder);  // the work may take minutes
   const planner::Answer answer = answer_to(inputs, options.output);
-  const std::string json = planner::answer_json(answer, inputs);
+  const std::optional<LengthsReport> lengths = report_of(sequences, answer, inputs);
+  const std::string answered = planner::answer_json(answer, inputs);
+  const std::string json = lengths ? with_lengths(answered, *lengths) : answered;
   if (!options.output.json) note_assumptions(options.output, inputs.assumed);
   print(options.output.json ? json + "\n" : plan_text(answer, inputs, options.output.painter()));
+  if (lengths && !options.output.json) print(lengths_text(*lengths));
   if (options.folder) {
-    leave_in(*options.folder, answer, inputs, json);
-    const StopOnInterrupt stop;
-    leave_places(*options.folder, answer, inputs, options, stop.token());
-    options.output.note(fmt::format("left in {}", *options.folder));
+    leave(*options.folder, answer, inputs, options, json);
     if (answer.written && !options.output.json) options.output.note(written_text(*answer.written));
   } else if (answer.written && !options.output.json) {
     options.output.note(fmt::format("-o FOLDER writes it as {}", answer.written->file));

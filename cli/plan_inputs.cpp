@@ -47,6 +47,16 @@ HardwareProfile profile_of(const PlanOptions& options) {
   return profile;
 }
 
+std::optional<Bytes> host_memory_of(const PlanOptions& options) {
+  if (!options.host_memory) return std::nullopt;
+  const Bytes memory = parse_bytes(*options.host_memory, "--host-memory");
+  if (memory <= Bytes{})
+    throw Error(
+        {.where = "--host-memory",
+         .what = fmt::format("expected more than 0 bytes, got \"{}\"", *options.host_memory)});
+  return memory;
+}
+
 /// What both the file's run and every candidate are told.
 JobOptions shared_options(const PlanOptions& options) {
   JobOptions job = options.job;
@@ -115,6 +125,7 @@ class Resolver {
     if (options_.has_file()) set_given(inputs);
     set_allocator(inputs);
     inputs.margin = margin_of(options_.margin, profile_.memory);
+    inputs.host_memory = host_memory_of(options_);
     set_wishes(inputs);
     assume(inputs);
     return inputs;
@@ -208,7 +219,7 @@ class Resolver {
              .what = fmt::format("expected 1 to {}, got {}", 1 << 20, *options_.place.world)});
       return static_cast<int>(*options_.place.world);
     }
-    const int world = std::max({profile_.ranks_per_node, profile_.ranks, 1});
+    const int world = ranks_of_a_node(profile_);
     assumed_.push_back(
         fmt::format("{} rank{}, one node of the cluster (--world)", world, world == 1 ? "" : "s"));
     return world;
@@ -320,6 +331,10 @@ class Resolver {
 };
 
 }  // namespace
+
+int ranks_of_a_node(const HardwareProfile& profile) {
+  return std::max({profile.ranks_per_node, profile.ranks, 1});
+}
 
 planner::Inputs resolve_plan(const PlanOptions& options) {
   if (!options.job.model)

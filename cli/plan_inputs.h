@@ -6,6 +6,9 @@
 
 namespace shardscope {
 
+/// Ranks that a plan is about where nobody says how many.
+int ranks_of_a_node(const HardwareProfile& profile);
+
 /// Throws Error naming option, key or file.
 planner::Inputs resolve_plan(const PlanOptions& options);
 

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "cli/allocator_option.h"
+#include "cli/lengths_option.h"
 #include "cli/recipe_option.h"
 #include "core/base/error.h"
 
@@ -19,6 +21,7 @@ void declare_training(Command& command, PlanOptions& options) {
                  {"N", "tokens of one optimizer step, summed over all ranks"});
   command.option("--seq", job.seq,
                  {"T", "tokens of a sequence (default: 2048, or what the model allows)"});
+  declare_lengths_option(command, options.lengths);
   command.option("--optimizer", job.optimizer, {"adamw|adam|sgd", "adamw unless given"});
   command.option("--clip", job.clip, {"NORM", "largest gradient norm; 0 turns clipping off"});
   command.option(
@@ -56,8 +59,10 @@ void declare_goals(Command& command, PlanOptions& options) {
   command.heading("What the whole training may take");
   command.option("--train-tokens", options.train_tokens,
                  {"N", "tokens of the whole training, as in 300e9; days and GPU-hours are shown"});
-  command.option("--price-per-gpu-hour", options.price,
-                 {"P", "price of one GPU for an hour; costs are shown in this currency too"});
+  command.options("--price-per-gpu-hour", options.prices,
+                  {"P...",
+                   "price of one GPU for an hour; costs are shown in this currency too. One price, "
+                   "or one for each --cluster in their order"});
   command.option("--at-least", options.at_least, {"TOKENS_PER_S", "of the whole job"});
   command.option("--deadline", options.deadline_days, {"DAYS", "for --train-tokens"});
   command.option("--budget", options.budget,
@@ -88,6 +93,16 @@ void require(bool has, std::string_view option, std::string_view needed, std::st
     throw Error({.where = std::string(option),
                  .what = fmt::format("the {} is not known", what),
                  .way_out = fmt::format("give {}", needed)});
+}
+
+double price_in(const std::string& text) {
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || at != end)
+    throw Error({.where = "--price-per-gpu-hour",
+                 .what = fmt::format("expected a number, got \"{}\"", text)});
+  return number;
 }
 
 int world_in(std::string_view text) {
@@ -175,6 +190,36 @@ std::vector<int> PlanOptions::asked_worlds() const {
   return result;
 }
 
+std::vector<PlanOptions> PlanOptions::by_cluster() const {
+  const std::size_t count = std::max<std::size_t>(1, clusters.size());
+  if (prices.size() > 1 && prices.size() != count)
+    throw Error({.where = "--price-per-gpu-hour",
+                 .what = fmt::format("{} prices for {} cluster{}", prices.size(), count,
+                                     count == 1 ? "" : "s"),
+                 .way_out = "give one price, or one for each --cluster in their order"});
+  if (clusters.size() > 1 && has_file())
+    throw Error({.where = "--cluster",
+                 .what = "a file runs on one cluster, not on several",
+                 .way_out = "give one cluster, or leave the file out"});
+  if (clusters.size() > 1 && lengths)
+    throw Error({.where = "--lengths",
+                 .what = "lengths are shown of one cluster, not of several",
+                 .way_out = "give one cluster, or leave --lengths out"});
+  std::vector<PlanOptions> each;
+  for (std::size_t i = 0; i < count; ++i) {
+    PlanOptions one = *this;
+    if (i < clusters.size()) {
+      if (std::find(clusters.begin(), clusters.begin() + std::ptrdiff_t(i), clusters[i]) !=
+          clusters.begin() + std::ptrdiff_t(i))
+        throw Error({.where = "--cluster", .what = clusters[i] + " stands twice"});
+      one.cluster = clusters[i];
+    }
+    if (!prices.empty()) one.price = price_in(prices[prices.size() == 1 ? 0 : i]);
+    each.push_back(std::move(one));
+  }
+  return each;
+}
+
 void declare_plan_options(Command& command, PlanOptions& options) {
   declare_training(command, options);
   declare_space(command, options);
@@ -183,9 +228,11 @@ void declare_plan_options(Command& command, PlanOptions& options) {
   declare_pytorch_options(command, options.pytorch);
   declare_allocator_option(command, options.pytorch.allocator);
   command.heading("Where");
-  command.option(
-      "--cluster", options.cluster,
-      {"FILE|NAME", "hardware profile (default: the result of calibrate on this machine)"});
+  command.options(
+      "--cluster", options.clusters,
+      {"FILE|NAME...",
+       "hardware profile (default: the result of calibrate on this machine). Several: the best of "
+       "each stand side by side"});
   command.option(
       "--world", options.worlds,
       {"N|A..B",
@@ -193,6 +240,10 @@ void declare_plan_options(Command& command, PlanOptions& options) {
        "the answer shows what more ranks gain"});
   command.option("--device-memory", options.device_memory,
                  {"BYTES", "memory of a device, \"40 GiB\" (default: the cluster's)"});
+  command.option("--host-memory", options.host_memory,
+                 {"BYTES",
+                  "host's memory of a node, \"2 TB\": what offloads more is left out (default: not "
+                  "checked)"});
   command.option("--ranks-per-node", options.sharding.ranks_per_node,
                  {"N", "ranks of a node in the file's run (default: the cluster's)"});
   declare_margin_option(command, options.margin);
@@ -214,7 +265,11 @@ void declare_plan_options(Command& command, PlanOptions& options) {
         "finds strategy and number of GPUs for a training that may take 60 days"},
        {"shardscope plan --model examples/models/gpt2 --cluster h100_sxm --tokens-per-batch "
         "524288 --seq 1024 --objective cost --price-per-gpu-hour 2.5",
-        "finds the cheapest strategy and number of GPUs"}});
+        "finds the cheapest strategy and number of GPUs"},
+       {"shardscope plan --model examples/models/gpt2 --cluster h100_sxm --cluster a100_80gb "
+        "--price-per-gpu-hour 2.5 --price-per-gpu-hour 1.3 --world 8 --tokens-per-batch 524288 "
+        "--seq 1024 --train-tokens 10e9",
+        "compares two clusters by time, cost and energy"}});
 }
 
 }  // namespace shardscope

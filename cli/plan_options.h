@@ -28,8 +28,9 @@ struct PlanOptions {
   OutputOptions output;
   std::optional<std::string> cluster, runtimes, objective, folder, margin;
   std::optional<std::int64_t> places;
-  std::optional<std::string> worlds, device_memory;
-  std::optional<double> price;  ///< of one GPU and hour, in whatever currency
+  std::optional<std::string> worlds, device_memory, host_memory, lengths;
+  std::optional<double> price;                ///< of one GPU and hour, in whatever currency
+  std::vector<std::string> clusters, prices;  ///< as they were given; see by_cluster
   std::optional<double> train_tokens, at_least, deadline_days, budget;
 
   /// What the lists say; empty: not given. Throw Error naming the option.
@@ -41,6 +42,9 @@ struct PlanOptions {
   planner::Goals asked_goals() const;
   /// "16", or "8..512": 8, 16, ... 512.
   std::vector<int> asked_worlds() const;
+  /// The same question for each cluster that was given, with its price. Throws Error where one
+  /// stands twice, or prices are neither one nor as many as clusters.
+  std::vector<PlanOptions> by_cluster() const;
   bool has_file() const { return sharding.accelerate || sharding.deepspeed; }
 };
 

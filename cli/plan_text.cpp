@@ -52,6 +52,7 @@ std::string band_text(const Summary& summary) {
                      rounded_text(summary.step_time_high));
 }
 
+/// The best few, then those that are slower and leave more memory.
 std::string places_table(const planner::Answer& answer, const Painter& painter) {
   Table table({{"", Align::right},
                {"strategy"},
@@ -62,8 +63,9 @@ std::string places_table(const planner::Answer& answer, const Painter& painter) 
                {"exposed comm.", Align::right},
                {"memory", Align::right},
                {"margin", Align::right}});
-  for (std::size_t i = 0; i < answer.best_few; ++i) {
+  for (std::size_t i = 0; i < answer.candidates.size(); ++i) {
     const planner::Candidate& candidate = answer.candidates[i];
+    if (i == answer.best_few) table.row({"", {"slower, in less memory:", Paint::dim}});
     const Summary& summary = candidate.summary;
     const Paint paint = i == 0 ? Paint::bold : Paint::plain;
     table.row({{std::to_string(candidate.place), paint},
@@ -154,13 +156,13 @@ std::string ties_text(const planner::Answer& answer) {
 
 std::string why_text(const planner::Answer& answer) {
   std::string text = "why the others lost\n";
-  for (std::size_t i = 1; i < answer.best_few; ++i) {
+  for (std::size_t i = 1; i < answer.candidates.size(); ++i) {
     const planner::Candidate& candidate = answer.candidates[i];
     text += fmt::format("  {:<30}  {}\n", planner::strategy_text(candidate.choice), candidate.why);
   }
   for (const planner::Rejected& one : answer.rejected)
     text += fmt::format("  {:<30}  {}\n", one.strategy, one.why);
-  return answer.best_few > 1 || !answer.rejected.empty() ? text + "\n" : std::string();
+  return answer.candidates.size() > 1 || !answer.rejected.empty() ? text + "\n" : std::string();
 }
 
 /// "ddp zero1, full_shard": what one runtime lacks for one reason stands in one line.
@@ -226,6 +228,22 @@ std::string run_text(const planner::Candidate& best, const planner::Inputs& inpu
   return text + "\n";
 }
 
+/// Of the GPUs at their power limit.
+std::string energy_text(const planner::Candidate& best, const planner::Inputs& inputs) {
+  const auto energy = planner::most_energy_kwh(best.gpu_hours, inputs.profile);
+  if (!energy) return {};
+  std::string text = fmt::format("energy    at most {:.4g} kWh for 10^9 tokens", *energy);
+  const auto run = planner::run_cost(best.summary.step_time, best.choice.mesh.world(),
+                                     inputs.question.tokens_per_batch, inputs.goals);
+  if (run)
+    text += fmt::format(
+        ", {} kWh in all",
+        grouped(std::llround(*planner::most_energy_kwh(run->gpu_hours, inputs.profile))));
+  return text +
+         fmt::format(": {:.0f} W of each GPU, its limit; without hosts, network and cooling\n",
+                     inputs.profile.gpu->power_limit.watts);
+}
+
 /// Which rule chose among the places that cannot be told apart.
 std::string rule_text(const planner::Answer& answer) {
   const planner::Chosen& chosen = answer.chosen;
@@ -241,6 +259,7 @@ std::string_view phase_name(std::string_view phase) {
   if (phase == "evaluate") return "an evaluation";
   if (phase == "save") return "a save of the whole model";
   if (phase == "save_optimizer") return "a save of the optimizer's whole state";
+  if (phase == "resume") return "going on from a checkpoint";
   return {};
 }
 
@@ -291,6 +310,7 @@ std::string chosen_text(const planner::Answer& answer, const planner::Inputs& in
       painter(Paint::bold, fmt::format("chosen    {}", planner::text_of(best.choice))) + "\n";
   text += rule_text(answer);
   text += cost_text(best.gpu_hours, inputs.goals.price_per_gpu_hour) + run_text(best, inputs);
+  text += energy_text(best, inputs);
   text += time_text(answer.limits) + breaks_text(answer.limits, best, inputs);
   if (!best.summary.mfu_formula.empty())
     text += fmt::format("MFU       {}\n", best.summary.mfu_formula);

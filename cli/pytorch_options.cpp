@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <string_view>
 #include <utility>
 
@@ -65,8 +66,46 @@ constexpr std::array<Choice<OptimizerImplementation>, 3> implementations{
 
 constexpr std::array<Choice<bool>, 2> on_off{{{"on", true}, {"off", false}}};
 
-constexpr std::array<Choice<eager::LossPlace>, 2> loss_places{
-    {{"model", eager::LossPlace::in_model}, {"outside", eager::LossPlace::after_model}}};
+/// Who makes the loss, and of what.
+struct LossChoice {
+  eager::LossPlace place = eager::LossPlace::in_model;
+  eager::LanguageLoss of_model = eager::LanguageLoss::upcast;
+  bool float_logits = false;
+  int chunks = 0;
+};
+constexpr std::array<Choice<LossChoice>, 4> losses{
+    {{"model", {}},
+     {"cut", {.of_model = eager::LanguageLoss::cut}},
+     {"outside", {.place = eager::LossPlace::after_model}},
+     {"float", {.place = eager::LossPlace::after_model, .float_logits = true}}}};
+
+/// "chunks:8" or one of the names.
+LossChoice loss_of(std::string_view text) {
+  constexpr std::string_view prefix = "chunks:";
+  if (!text.starts_with(prefix)) return chosen(losses, text, "--loss");
+  constexpr int most = 1024;
+  int chunks = 0;
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data() + prefix.size(), end, chunks);
+  if (read.ec != std::errc() || read.ptr != end || chunks < 2 || chunks > most)
+    throw Error({.where = "--loss",
+                 .what = fmt::format("\"{}\" is no number of chunks", text),
+                 .way_out = fmt::format("give chunks:2 to chunks:{}", most)});
+  return {.place = eager::LossPlace::after_model, .chunks = chunks};
+}
+
+void apply_loss(const PytorchOptions& options, const Model& model, eager::TrainingSetup& setup) {
+  const LossChoice loss = loss_of(options.loss.value_or("model"));
+  setup.loop.loss = loss.place;
+  setup.model.loss = loss.of_model;
+  setup.model.float_logits = loss.float_logits;
+  if (loss.chunks > 0) setup.model.logit_chunks = setup.loop.loss_chunks = loss.chunks;
+  const bool is_special = loss.of_model == eager::LanguageLoss::cut || loss.chunks > 0;
+  if (is_special && !eager::makes_language_loss(model))
+    throw Error({.where = "--loss",
+                 .what = fmt::format("{} makes no logits that this loss takes", model.class_name),
+                 .way_out = "give --loss model or outside"});
+}
 
 /// Of a family without it, transformers raises where it is asked for.
 void check_sdpa(std::string_view attention, const Model& model) {
@@ -120,6 +159,34 @@ void apply_optimizer(const PytorchOptions& options, const JobOptions& given, con
   if (options.optimizer_implementation)
     optimizer.implementation =
         chosen(implementations, *options.optimizer_implementation, "--optimizer-implementation");
+}
+
+/// DDP's hooks come after the update, so that one device has no DDP.
+void apply_optimizer_in_backward(const PytorchOptions& options, eager::TrainingSetup& setup) {
+  constexpr std::string_view name = "--optimizer-in-backward";
+  if (!chosen(on_off, options.optimizer_in_backward.value_or("off"), name)) return;
+  const bool one =
+      setup.world == 1 && (std::holds_alternative<eager::ddp::Options>(setup.runtime) ||
+                           std::holds_alternative<eager::PlainSetup>(setup.runtime));
+  if (!one || setup.loop.micro_batches > 1 || setup.loop.clips)
+    throw Error(
+        {.where = std::string(name),
+         .what = "gradients go at once, which several ranks, several micro-batches and "
+                 "clipping do not allow",
+         .way_out = "give --runtime ddp --world 1 --accumulate 1 --clip 0, or leave it out"});
+  setup.runtime = eager::PlainSetup{};
+  setup.loop.steps_in_backward = true;
+}
+
+void apply_activation_offloading(const PytorchOptions& options, const JobOptions& given,
+                                 eager::TrainingSetup& setup) {
+  constexpr std::string_view name = "--activation-offloading";
+  if (!chosen(on_off, options.activation_offloading.value_or("off"), name)) return;
+  if (given.checkpointing.value_or("none") == "none")
+    throw Error({.where = std::string(name),
+                 .what = "torchtune refuses it without checkpointing",
+                 .way_out = "give --checkpointing full, or leave it out"});
+  setup.loop.offloads_activations = true;
 }
 
 /// DeepSpeed's optimizers keep masters of their own; bitsandbytes' states are not modelled there.
@@ -220,6 +287,8 @@ void PytorchOptions::refuse_under_native() const {
       {float8.has_value(), "--float8"},
       {compile.has_value(), "--compile"},
       {liger.has_value(), "--liger"},
+      {optimizer_in_backward.has_value(), "--optimizer-in-backward"},
+      {activation_offloading.has_value(), "--activation-offloading"},
       {fine_tuning.peft.has_value(), "--peft"},
       {fine_tuning.quantization.has_value(), "--quantization"},
       {fine_tuning.prepare_kbit.has_value(), "--prepare-kbit"},
@@ -269,9 +338,11 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
                  {"foreach|fused|loop", "default: foreach, as PyTorch on GPUs"});
   command.option("--dropout", options.dropout, {"on|off", "on: the values of the config"});
   command.option("--loss", options.loss,
-                 {"model|outside",
-                  "model: the model computes the loss from labels. outside: cross-entropy after "
-                  "the model (default: model)"});
+                 {"model|cut|outside|float|chunks:N",
+                  "model: the model computes the loss from labels. cut: so, by "
+                  "cut-cross-entropy. outside: cross-entropy after the model. float: so, of logits "
+                  "that the model makes float32. chunks:N: so, of logits in N parts, as "
+                  "torchtune's CEWithChunkedOutputLoss (default: model)"});
   command.option(
       "--float8", options.float8,
       {"tensorwise|rowwise",
@@ -287,6 +358,14 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
                  {"on|off|NAME+NAME",
                   "Liger's kernels, as use_liger_kernel: rope, rms_norm, swiglu, "
                   "fused_linear_cross_entropy; on: all four"});
+  command.option("--optimizer-in-backward", options.optimizer_in_backward,
+                 {"on|off",
+                  "on: on one device each parameter is updated in the backward, and its gradient "
+                  "goes, as torchtune's optimizer_in_bwd"});
+  command.option("--activation-offloading", options.activation_offloading,
+                 {"on|off",
+                  "on: with --checkpointing full what the forward saves waits on the host, as "
+                  "torchtune's enable_activation_offloading"});
   declare_fine_tuning_options(command, options.fine_tuning);
 }
 
@@ -302,7 +381,7 @@ void apply_pytorch_options(const PytorchOptions& options, const JobOptions& give
   else
     setup.loop.clips =
         std::get<eager::DeepSpeedSetup>(setup.runtime).settings.gradient_clipping > 0;
-  setup.loop.loss = chosen(loss_places, options.loss.value_or("model"), "--loss");
+  apply_loss(options, model, setup);
   setup.model.dropout = chosen(on_off, options.dropout.value_or("on"), "--dropout");
   apply_attention(options, gpu, model, setup);
   apply_optimizer(options, given, job, setup);
@@ -325,6 +404,8 @@ void apply_pytorch_options(const PytorchOptions& options, const JobOptions& give
     setup.assumed.emplace_back(eager_float8_memory);
   check_engine(setup);
   apply_to_engine(given, job, setup);
+  apply_optimizer_in_backward(options, setup);
+  apply_activation_offloading(options, given, setup);
 }
 
 }  // namespace shardscope

@@ -115,10 +115,17 @@ void apply_checkpointing(const PytorchQuestion& question, PytorchScenario& scena
   scenario.training.setup.checkpointing = eager::checkpointing_of(scenario.model, choice);
 }
 
-/// What the config says of attention counts where no option does.
-void take_attention(const JsonValue& config, PytorchOptions& pytorch) {
+/// What the config says of attention counts where no option does. FlashAttention's own package has
+/// the kernels that PyTorch's flash is made of.
+void take_attention(const JsonValue& config, PytorchGiven& given) {
   refuse_attention_weights(config);
-  if (!pytorch.attention && attention_of_config(config) == "eager") pytorch.attention = "eager";
+  if (given.pytorch.attention) return;
+  const std::string name = attention_of_config(config);
+  if (name == "eager") given.pytorch.attention = "eager";
+  if (!name.starts_with("flash_attention")) return;
+  given.pytorch.attention = "flash";
+  given.notes.push_back(fmt::format(
+      "{} as the config says: PyTorch's flash kernel stands for it (--attention)", name));
 }
 
 /// One of the sizes that a model was exported with; the first of them where nobody says.
@@ -200,7 +207,7 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
       {.job = asked.job, .pytorch = asked.pytorch, .place = asked.place}, asked.sharding);
   Job job = job_of(sizes_of(given.job));
   JsonValue config = config_of(job.model);
-  take_attention(config, given.pytorch);
+  take_attention(config, given);
   const PytorchQuestion question{.job = given.job,
                                  .sharding = asked.sharding,
                                  .pytorch = given.pytorch,

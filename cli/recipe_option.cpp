@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -13,22 +15,25 @@
 #include "core/config/values/config_json.h"
 #include "core/format/is_there.h"
 #include "core/model/huggingface.h"
+#include "core/native/job.h"
 
 namespace shardscope {
 namespace {
 
 template <class Value, class Given>
-void fill(std::optional<Value>& option, Given value) {
+void fill_unset(std::optional<Value>& option, Given value) {
   if (!option) option = Value(std::move(value));
 }
 
 /// accelerate's, DeepSpeed's and the Trainer's files have options of their own.
 bool take_other_file(const ConfigFile& file, ShardingOptions& sharding) {
-  if (file.kind == ConfigKind::accelerate) return fill(sharding.accelerate, file.name()), true;
-  if (file.kind == ConfigKind::deepspeed) return fill(sharding.deepspeed, file.name()), true;
+  if (file.kind == ConfigKind::accelerate)
+    return fill_unset(sharding.accelerate, file.name()), true;
+  if (file.kind == ConfigKind::deepspeed) return fill_unset(sharding.deepspeed, file.name()), true;
   if (file.kind == ConfigKind::training_arguments)
-    return fill(sharding.training_arguments, file.name()), true;
-  if (file.kind == ConfigKind::fsdp_config) return fill(sharding.fsdp_config, file.name()), true;
+    return fill_unset(sharding.training_arguments, file.name()), true;
+  if (file.kind == ConfigKind::fsdp_config)
+    return fill_unset(sharding.fsdp_config, file.name()), true;
   return false;
 }
 
@@ -47,28 +52,30 @@ void take_model(const ConfigFile& file, const Recipe& recipe, JobOptions& job) {
 }
 
 void take_adapter(const Recipe& recipe, FineTuningOptions& tuning) {
-  if (!recipe.adapter.is_null()) fill(tuning.peft, json_text(recipe.adapter));
-  if (!recipe.quantization.empty()) fill(tuning.quantization, recipe.quantization);
-  if (recipe.prepares_for_kbit) fill(tuning.prepare_kbit, "on");
-  if (recipe.base_dtype) fill(tuning.base_dtype, std::string(name_of(*recipe.base_dtype)));
+  if (!recipe.adapter.is_null()) fill_unset(tuning.peft, json_text(recipe.adapter));
+  if (!recipe.quantization.empty()) fill_unset(tuning.quantization, recipe.quantization);
+  if (recipe.prepares_for_kbit) fill_unset(tuning.prepare_kbit, "on");
+  if (recipe.base_dtype) fill_unset(tuning.base_dtype, std::string(name_of(*recipe.base_dtype)));
   if (recipe.trainable_dtype)
-    fill(tuning.trainable_dtype, std::string(name_of(*recipe.trainable_dtype)));
+    fill_unset(tuning.trainable_dtype, std::string(name_of(*recipe.trainable_dtype)));
 }
 
 void take_loop(const Recipe::OwnLoop& loop, const JobSettings& settings) {
   JobOptions& job = settings.job;
-  fill(job.batch, loop.batch);
-  if (!job.tokens_per_batch) fill(job.accumulate, loop.micro_batches);
-  fill(job.clip, loop.clip);
+  fill_unset(job.batch, loop.batch);
+  if (!job.tokens_per_batch) fill_unset(job.accumulate, loop.micro_batches);
+  fill_unset(job.clip, loop.clip);
   if (!job.optimizer) {
     job.optimizer = loop.optimizer;
     if (!loop.implementation.empty())
-      fill(settings.pytorch.optimizer_implementation, loop.implementation);
+      fill_unset(settings.pytorch.optimizer_implementation, loop.implementation);
   }
-  if (loop.checkpoints) fill(job.checkpointing, "full");
+  if (loop.checkpoints) fill_unset(job.checkpointing, "full");
+  if (loop.steps_in_backward) fill_unset(settings.pytorch.optimizer_in_backward, "on");
+  if (loop.offloads_activations) fill_unset(settings.pytorch.activation_offloading, "on");
   if (settings.sharding.names_file()) return;
-  fill(settings.sharding.runtime, loop.runtime);
-  fill(job.precision, loop.precision);
+  fill_unset(settings.sharding.runtime, loop.runtime);
+  fill_unset(job.precision, loop.precision);
 }
 
 /// The Trainer's arguments, which an option that names a runtime makes say the loop alone.
@@ -77,11 +84,35 @@ void take_training_arguments(const ConfigFile& file, const Recipe& recipe,
   if (settings.sharding.runtime || settings.sharding.deepspeed) {
     const bool bf16 = recipe.training_arguments.get("bf16").truthy();
     if (bf16 || recipe.training_arguments.get("fp16").truthy())
-      fill(settings.job.precision, bf16 ? "bf16_mixed" : "fp16_mixed");
+      fill_unset(settings.job.precision, bf16 ? "bf16_mixed" : "fp16_mixed");
   }
   settings.sharding.recipe = ConfigFile{.path = file.path,
                                         .kind = ConfigKind::training_arguments,
                                         .text = json_text(recipe.training_arguments)};
+}
+
+/// The model_type of the config.json; "" where there is none, as of an export.
+std::string family_of(const JobOptions& job) {
+  if (!job.model && !job.job) return {};
+  const auto config =
+      config_path(job.model ? std::filesystem::path(*job.model) : read_job(*job.job).model);
+  if (config.extension() != ".json" || !is_there(config)) return {};
+  const JsonValue value = JsonValue::read_file(config, DuplicateKeys::last_wins);
+  const auto family = value.is_object() ? value.find("model_type") : std::nullopt;
+  return family ? family->string() : std::string();
+}
+
+/// A tool that turns Liger on by the model's family leaves others as they are.
+void take_liger(const Recipe& recipe, const JobSettings& settings) {
+  if (recipe.liger.empty() || settings.pytorch.liger) return;
+  const std::string family = recipe.liger_families.empty() ? "" : family_of(settings.job);
+  if (family.empty() ||
+      std::ranges::find(recipe.liger_families, family) != recipe.liger_families.end()) {
+    settings.pytorch.liger = recipe.liger;
+    return;
+  }
+  settings.sharding.recipe_notes.push_back(fmt::format(
+      "no kernels of Liger: the tool turns them on for other families than {}", family));
 }
 
 void note(const Recipe& recipe, const OutputOptions& output) {
@@ -110,10 +141,11 @@ void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputO
   note(recipe, output);
   take_model(file, recipe, settings.job);
   take_adapter(recipe, settings.pytorch.fine_tuning);
-  if (recipe.length) fill(settings.job.seq, *recipe.length);
-  if (!recipe.attention.empty()) fill(settings.pytorch.attention, recipe.attention);
-  if (!recipe.liger.empty()) fill(settings.pytorch.liger, recipe.liger);
-  if (recipe.world) fill(place.world, *recipe.world);
+  if (recipe.length) fill_unset(settings.job.seq, *recipe.length);
+  if (!recipe.attention.empty()) fill_unset(settings.pytorch.attention, recipe.attention);
+  if (!recipe.loss.empty()) fill_unset(settings.pytorch.loss, recipe.loss);
+  take_liger(recipe, settings);
+  if (recipe.world) fill_unset(place.world, *recipe.world);
   if (recipe.own_loop)
     take_loop(*recipe.own_loop, settings);
   else
@@ -122,7 +154,7 @@ void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputO
                                recipe.assumed.end());
 }
 
-void take_recipe_to_plan(const JobSettings& settings, PlaceOptions& place,
+void take_recipe_to_plan(const JobSettings& settings, PlaceOptions& place, int ranks_of_a_node,
                          const OutputOptions& output) {
   ShardingOptions& sharding = settings.sharding;
   if (!sharding.config) return;
@@ -136,17 +168,19 @@ void take_recipe_to_plan(const JobSettings& settings, PlaceOptions& place,
     const std::string name = sharding.recipe->name();
     const TrainerLoop loop = trainer_loop(read_json(sharding.recipe->text, name), name);
     sequences = loop.batch * loop.micro_batches;
-    fill(job.clip, loop.clip);
-    if (!loop.liger.empty()) fill(settings.pytorch.liger, loop.liger);
+    fill_unset(job.clip, loop.clip);
+    if (!loop.liger.empty()) fill_unset(settings.pytorch.liger, loop.liger);
     if (!job.optimizer && loop.optimizer) {
       job.optimizer = loop.optimizer;
       if (!loop.implementation.empty())
-        fill(settings.pytorch.optimizer_implementation, loop.implementation);
+        fill_unset(settings.pytorch.optimizer_implementation, loop.implementation);
     }
     sharding.recipe.reset();
   }
-  if (!job.tokens_per_batch && job.seq && place.world)
-    job.tokens_per_batch = sequences * *job.seq * *place.world;
+  const bool is_recipe = !sharding.accelerate && !sharding.deepspeed &&
+                         !sharding.training_arguments && !sharding.fsdp_config;
+  if (is_recipe && !job.tokens_per_batch && job.seq)
+    job.tokens_per_batch = sequences * *job.seq * place.world.value_or(ranks_of_a_node);
   sharding.runtime.reset();
   job.precision = precision;
   job.batch = batch;

@@ -16,8 +16,9 @@ void declare_recipe_option(Command& command, ShardingOptions& options);
 void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputOptions& output);
 
 /// The same for `plan`, which chooses strategy, batch and checkpointing itself: the tokens of a
-/// step are those of the file where --tokens-per-batch does not say them.
-void take_recipe_to_plan(const JobSettings& settings, PlaceOptions& place,
+/// step are those of the file where --tokens-per-batch does not say them, on the ranks of `place`,
+/// else of a node.
+void take_recipe_to_plan(const JobSettings& settings, PlaceOptions& place, int ranks_of_a_node,
                          const OutputOptions& output);
 
 }  // namespace shardscope

@@ -101,26 +101,31 @@ bool is_transfer(const Operation& operation) {
   return operation.kind == OperationKind::send || operation.kind == OperationKind::receive;
 }
 
-/// What is not known of waiting for other ranks; empty: nothing.
-std::string doubt_of_waiting(const Recording& recording, const PeerArrivals& peers) {
+/// What is not known of waiting for other ranks; empty: nothing. No `peers`: the ranks cannot be
+/// played together.
+std::string doubt_of_waiting(const Recording& recording, const std::optional<PeerArrivals>& peers) {
   const std::vector<Operation>& all = recording.schedule.operations;
+  if (!peers)
+    return "the recorded ranks meet in orders that never end when they are played together: each "
+           "is played alone, and does not wait for the others";
   if (std::ranges::none_of(all, is_transfer)) return {};
+  if (recording.schedule.steps.empty()) return {};
+  const IndexRange last = recording.schedule.steps.back().operations;
   std::size_t alone = 0, transfers = 0;
-  for (const Step& step : recording.schedule.steps)
-    for (std::uint32_t i = step.operations.begin; i < step.operations.end; ++i) {
-      if (!is_transfer(all[i])) continue;
-      ++transfers;
-      if (peers.empty() || peers[i] == meets_nobody) ++alone;
-    }
+  for (std::uint32_t i = last.begin; i < last.end; ++i) {
+    if (!is_transfer(all[i])) continue;
+    ++transfers;
+    if (peers->empty() || (*peers)[i] == meets_nobody) ++alone;
+  }
   if (alone == 0) return {};
   return fmt::format(
-      "{} of {} sends and receives have no counterpart in a recorded rank: the wait for that rank "
-      "(a pipeline's bubble) is not counted; record one rank of each stage (--ranks)",
+      "{} of {} sends and receives of a step are with ranks that were not recorded: the wait for "
+      "them (a pipeline's bubble) is not counted; record one rank of each stage (--ranks)",
       alone, transfers);
 }
 
 std::vector<std::string> doubts(const RecordingSettings& facts, const Recording& recording,
-                                const PeerArrivals& peers) {
+                                const std::optional<PeerArrivals>& peers) {
   std::vector<std::string> texts{
       "results of large operators were not computed: losses, routing and lengths that follow from "
       "them are invented"};
@@ -183,8 +188,8 @@ void write_settings(const RecordingSettings& facts, const Recording& recording,
 namespace {
 
 /// Of the settings' rank, which waits for these peers.
-RecordedRun predict_rank(const RecordingSettings& facts, Recording recording, PeerArrivals peers,
-                         const HardwareProfile& profile) {
+RecordedRun predict_rank(const RecordingSettings& facts, Recording recording,
+                         std::optional<PeerArrivals> peers, const HardwareProfile& profile) {
   RecordedRun run{.settings = facts, .recording = std::move(recording), .prediction = {}};
   Schedule schedule = run.recording.schedule;
   schedule.assumed = doubts(facts, run.recording, peers);
@@ -195,7 +200,7 @@ RecordedRun predict_rank(const RecordingSettings& facts, Recording recording, Pe
                             .precision = std::string(name_of(dtype)),
                             .compute = dtype == Dtype::float32 ? Dtype::float32 : Dtype::bfloat16,
                             .tokens_per_step = facts.tokens,
-                            .peers = std::move(peers)},
+                            .peers = std::move(peers).value_or(PeerArrivals{})},
                            profile);
   return run;
 }
@@ -222,12 +227,16 @@ std::vector<RecordedRun> predict_recordings(const RecordingSettings& facts, cons
     recordings.push_back(read_recording(EventLog(events_file(folder, one)), one.place));
     schedules.push_back(recordings.back().schedule);
   }
-  std::optional<std::vector<PeerArrivals>> peers;
-  if (schedules.size() > 1) peers = peer_arrivals(schedules, profile);
+  std::vector<std::optional<PeerArrivals>> peers(schedules.size(), PeerArrivals{});
+  if (schedules.size() > 1) {
+    std::optional<std::vector<PeerArrivals>> found = peer_arrivals(schedules, profile);
+    for (std::size_t i = 0; i < peers.size(); ++i)
+      peers[i] = found ? std::optional(std::move((*found)[i])) : std::nullopt;
+  }
   std::vector<RecordedRun> runs;
   for (std::size_t i = 0; i < settings.size(); ++i)
-    runs.push_back(predict_rank(settings[i], std::move(recordings[i]),
-                                peers ? std::move((*peers)[i]) : PeerArrivals{}, profile));
+    runs.push_back(
+        predict_rank(settings[i], std::move(recordings[i]), std::move(peers[i]), profile));
   return runs;
 }
 

@@ -12,12 +12,13 @@
 #include "cli/imported_report.h"
 #include "cli/output_options.h"
 #include "cli/output_path.h"
+#include "cli/report_query.h"
 #include "cli/trace_input.h"
 #include "cli/verb.h"
+#include "cli/whole_traces.h"
 #include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "core/format/is_there.h"
-#include "traces/chrome_reader.h"
 #include "traces/figure.h"
 #include "traces/import/analysis_rules.h"
 #include "traces/import/import.h"
@@ -32,8 +33,8 @@ namespace shardscope {
 namespace {
 
 struct ReportOptions {
-  std::optional<std::string> path, definitions, rules, kernel_gap, output_path;
-  bool print_rules = false;
+  std::optional<std::string> path, definitions, rules, kernel_gap, sql, output_path, memory;
+  bool print_rules = false, one_run = false;
   OutputOptions output;
 };
 
@@ -103,31 +104,6 @@ std::vector<std::string> figures_of(const Pictured& from) {
   return figures;
 }
 
-/// Traces that we wrote come back whole, with memory and launches; of others, what their devices
-/// or hosts did.
-std::vector<Trace> whole_traces(const std::filesystem::path& from,
-                                const std::vector<ImportedTrace>& traces) {
-  const bool is_folder = std::filesystem::is_directory(from);
-  std::vector<Trace> whole;
-  std::vector<std::optional<int>> said;
-  for (const ImportedTrace& trace : traces) {
-    const std::filesystem::path file = is_folder ? from / trace.file : from;
-    const bool is_ours = !trace.header_text("shardscope").empty() && file.filename() == trace.file;
-    if (is_ours) {
-      whole.push_back(read_chrome_trace(file).trace);
-      said.emplace_back(whole.back().rank);
-      continue;
-    }
-    for (Trace& of_rank : rank_traces(trace)) {
-      whole.push_back(std::move(of_rank));
-      said.push_back(trace.rank);
-    }
-  }
-  const std::vector<int> ranks = ranks_of(said);
-  for (std::size_t i = 0; i < whole.size(); ++i) whole[i].rank = ranks[i];
-  return whole;
-}
-
 void check_suffix(const std::filesystem::path& path) {
   constexpr std::array known{".txt", ".json", ".html", ".svg"};
   if (is_perfetto_name(path) || std::count(known.begin(), known.end(), path.extension()) > 0)
@@ -175,12 +151,15 @@ ExitCode run_report(const ReportOptions& options) {
   }
   if (!options.path)
     throw Error({.where = "FILE", .what = "no trace was given", .way_out = "see --help"});
+  if (options.sql) return report_query(*options.path, *options.sql, options.output);
   if (options.output_path) check_report_path(options);
   const std::filesystem::path from = traces_in(*options.path);
   if (from != *options.path) refuse_out_of_memory(*options.path);
-  Imported imported = read_traces({from}, options.output);
+  Imported imported = read_traces(
+      {from}, options.output,
+      {.most = trace_memory(options.memory), .converts = options.output_path.has_value()});
   require_events(imported, from);
-  note_several_runs(imported, options.output);
+  if (!options.one_run) refuse_several_runs(imported, from);
   for (ImportedTrace& trace : imported.traces) classify(trace, rules.events);
   const Duration kernel_gap =
       options.kernel_gap ? parse_duration(*options.kernel_gap, "--kernel-gap") : default_kernel_gap;
@@ -204,6 +183,8 @@ void declare_report(Command& command) {
   command.positional("FILE", options->path,
                      "a trace (Chrome JSON, .gz, .tar.gz, Nsight's .sqlite), a memory snapshot or "
                      "timeline, a folder of them, or a run folder");
+  command.flag("--one-run", options->one_run,
+               "takes all traces of a folder for ranks of one run, whatever they say");
   command.heading("Analysis");
   command.option(
       "--definitions", options->definitions,
@@ -215,17 +196,27 @@ void declare_report(Command& command) {
   command.option(
       "--kernel-gap", options->kernel_gap,
       {"TIME", "shorter idle time counts as the gap between two kernels (default: 30 us)"});
+  command.option(
+      "--sql", options->sql,
+      {"SELECT",
+       "prints what this query finds in the tables spans, units, steps, memory, buffers, "
+       "allocations and events; `select * from tables` lists their columns"});
+  declare_memory_option(command, options->memory);
   command.option("-o", options->output_path,
                  {"PATH",
                   "file for the report: .txt, .json, .html, .svg (streams or memory over time), "
                   ".pftrace (for Perfetto)"});
   declare_output_options(command, options->output);
+  command.alone("--sql", {"FILE", "--json", "--quiet", "--color"});
   command.examples({{"shardscope report trace.json.gz", "span = compute + exposed + idle, by rank"},
                     {"shardscope report ranks/ --definitions hta -o report.html",
                      "all ranks of a folder as one page, by the rules of HolisticTraceAnalysis"},
                     {"shardscope report memory.pickle -o memory.svg",
                      "peaks of memory, their owners, and a picture of memory over time"},
-                    {"shardscope report runs/a -o a.pftrace", "a run for ui.perfetto.dev"}});
+                    {"shardscope report runs/a -o a.pftrace", "a run for ui.perfetto.dev"},
+                    {"shardscope report runs/a --sql \"select name, sum(duration_ns) / 1e6 as ms "
+                     "from spans group by name order by ms desc limit 5\"",
+                     "the five longest operations"}});
   command.action([options] { return run_report(*options); });
 }
 

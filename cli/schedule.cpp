@@ -8,6 +8,7 @@
 
 #include "cli/native_scenario.h"
 #include "cli/output_options.h"
+#include "cli/prediction.h"
 #include "cli/pytorch_options.h"
 #include "cli/pytorch_scenario.h"
 #include "cli/schedule_report.h"
@@ -87,7 +88,8 @@ ExitCode run_pytorch(const ScheduleOptions& options) {
 ExitCode run_schedule(const ScheduleOptions& options) {
   if (options.sharding.other_than_native()) return run_pytorch(options);
   options.pytorch.refuse_under_native();
-  const NativeScenario scenario = resolve_native_scenario(options.job, options.place);
+  NativeScenario scenario = resolve_native_scenario(options.job, options.place);
+  deal_out_layers(scenario, nullptr);
   const Schedule schedule =
       schedule_of(scenario, {.kind = parse_device(options.device.value_or("cpu"))});
   show(options, schedule, headline(scenario, schedule), scenario.assumed, schedule_table);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backend/job/folder_lock.h"
 #include "cli/allocator_option.h"
@@ -11,6 +12,7 @@
 #include "cli/figures.h"
 #include "cli/hardware_choice.h"
 #include "cli/job_settings.h"
+#include "cli/lengths_option.h"
 #include "cli/native_scenario.h"
 #include "cli/output_options.h"
 #include "cli/output_path.h"
@@ -44,7 +46,7 @@ struct SimulateOptions {
   OutputOptions output;
   ShardingOptions sharding;
   PytorchOptions pytorch;
-  std::optional<std::string> cluster, folder, margin, recording;
+  std::optional<std::string> cluster, folder, margin, recording, lengths;
   bool explain = false, phases = false;
 };
 
@@ -82,6 +84,13 @@ std::string headline(const PytorchScenario& scenario, const HardwareChoice& hard
          hardware_line(hardware);
 }
 
+/// The summary's JSON, with what --lengths says.
+std::string summary_json(const Prediction& prediction,
+                         const std::optional<LengthsReport>& lengths) {
+  const std::string json = to_json(prediction.summary, "simulate");
+  return lengths ? with_lengths(json, *lengths) : json;
+}
+
 /// What is read is not written over.
 void check_folder(const SimulateOptions& options) {
   if (!options.folder) return;
@@ -103,6 +112,17 @@ void leave_in(const RunFolder& folder, const Prediction& prediction, int world,
   write_figures({&prediction.trace}, {nullptr},
                 fmt::format("{} on {} ranks, predicted", prediction.summary.strategy, world),
                 folder);
+}
+
+/// Of a pipeline, the traces of the other stages and the picture of all.
+void leave_stages(const RunFolder& folder, const std::vector<Prediction>& stages, std::size_t own,
+                  int world) {
+  write_stages(stages, own, folder);
+  StageTraces traces;
+  for (const Prediction& stage : stages) traces.predicted.push_back(&stage.trace);
+  write_stages_figure(traces,
+                      fmt::format("{} on {} ranks, predicted", stages[own].summary.strategy, world),
+                      folder);
 }
 
 /// What failed and what lived then, and the nearest setting with which it would not.
@@ -164,6 +184,7 @@ void take_place(PytorchScenario& scenario, const std::string& file,
 }
 
 ExitCode run_pytorch(SimulateOptions& options) {
+  const auto sequences = take_lengths(options.lengths, options.job);
   const HardwareChoice hardware = require_hardware(options.cluster);
   const std::optional<Bytes> margin = margin_of(options.margin, hardware.profile.memory);
   PytorchScenario scenario = resolve_pytorch_scenario({.job = options.job,
@@ -176,6 +197,10 @@ ExitCode run_pytorch(SimulateOptions& options) {
   training.allocator = allocator_settings(options.pytorch.allocator, training.assumed);
   Prediction prediction = predict(scenario, hardware.profile);
   prediction.summary.margin = margin;
+  std::optional<LengthsReport> lengths;
+  if (sequences)
+    lengths = {*sequences, training.setup.loop.length, training.setup.loop.batch,
+               prediction.summary.tokens_per_s};
   std::vector<planner::PhaseMemory> phases;
   if (options.phases)
     phases = planner::phases_of(training, scenario.model, scenario.config, hardware.profile);
@@ -189,13 +214,14 @@ ExitCode run_pytorch(SimulateOptions& options) {
     leave_in(folder, prediction, world, hardware.profile);
   }
   if (options.output.json) {
-    const std::string json = to_json(prediction.summary, "simulate");
+    const std::string json = summary_json(prediction, lengths);
     print((options.phases ? with_phases(json, phases, prediction.summary) : json) + "\n");
   } else {
     const Painter painter = options.output.painter();
     note_assumptions(options.output, prediction.summary.assumed);
     print(painter(Paint::bold, headline(scenario, hardware)) + "\n\n");
     print(answer_text(scenario, prediction, hardware.profile, options.explain, painter));
+    if (lengths) print("\n" + lengths_text(*lengths));
     if (options.phases) print("\n" + phases_text(phases, prediction.summary, painter));
   }
   if (options.folder) options.output.note(fmt::format("left in {}", *options.folder));
@@ -203,6 +229,10 @@ ExitCode run_pytorch(SimulateOptions& options) {
 }
 
 ExitCode run_torchtitan(const SimulateOptions& options) {
+  if (options.lengths)
+    throw Error({.where = "--lengths",
+                 .what = "lengths are not weighed under torchtitan, which packs its sequences",
+                 .way_out = "leave it out, or give another --runtime"});
   if (options.phases)
     throw Error({.where = "--phases",
                  .what = "phases beside training are not predicted under torchtitan yet",
@@ -282,17 +312,25 @@ ExitCode run_simulate(SimulateOptions options) {
                  .way_out = "leave it out, or give --runtime, --accelerate or --deepspeed"});
   const HardwareChoice hardware = require_hardware(options.cluster);
   const std::optional<Bytes> margin = margin_of(options.margin, hardware.profile.memory);
-  const NativeScenario scenario = resolve_native_scenario(options.job, options.place);
-  Prediction prediction = predict(scenario, hardware.profile);
+  const auto sequences = take_lengths(options.lengths, options.job);
+  NativeScenario scenario = resolve_native_scenario(options.job, options.place);
+  deal_out_layers(scenario, &hardware.profile);
+  std::vector<Prediction> stages = predict_stages(scenario, hardware.profile);
+  Prediction& prediction = stages[own_stage(scenario)];
   prediction.summary.margin = margin;
+  std::optional<LengthsReport> lengths;
+  if (sequences)
+    lengths = {*sequences, scenario.workload.length, scenario.workload.batch,
+               prediction.summary.tokens_per_s};
   if (options.folder) {
     const RunFolder folder{*options.folder};
     const FolderLock lock = locked(folder);
     leave_job(folder, scenario.job, scenario.world, settings_of(options), std::nullopt);
     leave_in(folder, prediction, scenario.world, hardware.profile);
+    leave_stages(folder, stages, own_stage(scenario), scenario.world);
   }
   if (options.output.json) {
-    print(to_json(prediction.summary, "simulate") + "\n");
+    print(summary_json(prediction, lengths) + "\n");
   } else {
     const Painter painter = options.output.painter();
     note_assumptions(options.output, prediction.summary.assumed);
@@ -300,6 +338,7 @@ ExitCode run_simulate(SimulateOptions options) {
     print(options.explain ? explain_peak(prediction.schedule, painter) + "\n" +
                                 collectives_text(prediction.summary, painter)
                           : summary_text(prediction.summary, painter));
+    if (lengths) print("\n" + lengths_text(*lengths));
   }
   if (options.folder) options.output.note(fmt::format("left in {}", *options.folder));
   return prediction.summary.fits ? ExitCode::done : ExitCode::no;
@@ -322,6 +361,7 @@ void declare_simulate(Command& command) {
                  {"FOLDER",
                   "predicts what `shardscope record` left, instead of a job; --cluster is "
                   "the recording's own unless given"});
+  declare_lengths_option(command, options->lengths);
   declare_margin_option(command, options->margin);
   declare_output_options(command, options->output);
   command.flag("--explain", options->explain,

@@ -45,16 +45,26 @@ std::string head_of(const Summary& summary) {
   return text + "\n";
 }
 
+/// "23.1 to 23.6 GiB", "970 MiB to 1.02 GiB", or one figure where both read alike.
+std::string range_text(const NeededMemory& band) {
+  std::string low = rounded_text(band.low);
+  const std::string high = rounded_text(band.high);
+  if (low == high) return high;
+  const std::size_t unit = low.find(' ');
+  if (low.substr(unit) == high.substr(high.find(' '))) low.resize(unit);
+  return fmt::format("{} to {}", low, high);
+}
+
 std::string fit_line(const Summary& summary, const Painter& painter) {
   if (!summary.device_memory || summary.out_of_memory) return "";
   const MemoryFit fit = memory_fit(summary);
   std::string text =
-      fmt::format("fits        {}: {} of {}",
+      fmt::format("fits        {}: needs {} of {}",
                   painter(fit == MemoryFit::yes     ? Paint::good
                           : fit == MemoryFit::tight ? Paint::warning
                                                     : Paint::bad,
                           name_of(fit)),
-                  rounded_text(needed_memory(summary)), rounded_text(*summary.device_memory));
+                  range_text(memory_band(summary)), rounded_text(*summary.device_memory));
   if (fit == MemoryFit::tight)
     text += fmt::format(", {} spare; {} should stay free for what is not predicted (--margin)",
                         rounded_text(*free_memory(summary)), rounded_text(margin_wanted(summary)));

@@ -385,6 +385,7 @@ Prediction predict(const TorchtitanScenario& scenario, const HardwareProfile& pr
        .compute = wide ? Dtype::float32 : Dtype::bfloat16,
        .tokens_per_step = settings.batch * settings.length * settings.micro_batches * copies,
        .compiled = scenario.compiled,
+       .float8 = settings.float8.recipe != eager::parallel::Float8Recipe::none,
        .allocator = scenario.allocator},
       profile);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -54,7 +55,7 @@ struct TrainCommand {
   std::optional<std::string> file;
   JobOptions job;
   std::vector<std::string> data;
-  std::optional<std::int64_t> ranks, threads, profile_steps, max_restarts;
+  std::optional<std::int64_t> ranks, threads, profile_steps, max_restarts, next_token;
   std::optional<std::string> device, communicator, cluster, folder, profile, resume;
   bool check = false;
   bool help_job = false;
@@ -305,6 +306,17 @@ void check_model_space(const NativeScenario& scenario) {
                .code = ExitCode::outside});
 }
 
+/// Every rank finds the same, as it has the same figures of the machine.
+void deal_out_layers(const TrainCommand& options, ResolvedJob& resolved) {
+  const PipelineChoice& choice = resolved.job.pipeline;
+  if (!choice.layers.empty() || !needs_prediction(choice.balance)) return;
+  NativeScenario scenario = native_scenario_of(resolved.job, resolved.job.ranks, 0);
+  const std::optional<HardwareChoice> hardware = machine_of(options, resolved.job);
+  deal_out_layers(scenario, hardware ? &hardware->profile : nullptr);
+  resolved.job.pipeline = scenario.job.pipeline;
+  std::ranges::move(scenario.assumed, std::back_inserter(resolved.assumed));
+}
+
 /// Checks the job, and leaves the prediction in the run folder where this machine was measured.
 /// While what it returns lives, the run folder is this job's, and says that it starts.
 struct Prepared {
@@ -339,12 +351,14 @@ Prepared prepare(const TrainCommand& options, const ResolvedJob& resolved,
         "no prediction: this machine was not measured; `shardscope calibrate` does it");
     return prepared;
   }
-  Prediction prediction = predict(scenario, hardware->profile);
+  std::vector<Prediction> stages = predict_stages(scenario, hardware->profile);
+  Prediction& prediction = stages[own_stage(scenario)];
   for (const std::string& note : mismatches(hardware->profile, ranks_here, scenario.job.threads)) {
     options.output.note(note);
     prediction.summary.assumed.push_back(note);
   }
   write_prediction(prediction, "simulate", folder);
+  write_stages(stages, own_stage(scenario), folder);
   write_atomically(folder.hardware(), to_json(hardware->profile));
   return prepared;
 }
@@ -428,7 +442,24 @@ bool is_restart(const Variables& variables) {
   return count != variables.end() && count->second != "0" && !count->second.empty();
 }
 
+/// The place in the data belongs to a checkpoint that does not say it.
+void check_next_token(const TrainCommand& options) {
+  if (!options.next_token) return;
+  if (*options.next_token < 0) {
+    throw Error({.where = "--next-token",
+                 .what = fmt::format("expected 0 or more, got {}", *options.next_token)});
+  }
+  const std::filesystem::path given = options.resume.value_or("");
+  if (given.empty() || is_there(given / checkpoint_index_name)) {
+    throw Error({.where = "--next-token",
+                 .what = "is for a checkpoint of another library; ours say where the data goes on",
+                 .way_out = "leave it out, or give --resume FOLDER of PyTorch's, accelerate's or "
+                            "DeepSpeed's"});
+  }
+}
+
 std::optional<ResumeChoice> resume_choice(const TrainCommand& options, const Variables& variables) {
+  check_next_token(options);
   const bool restarts = is_restart(variables);
   if (!options.resume && !restarts) return std::nullopt;
   const std::string given = options.resume.value_or("");
@@ -440,6 +471,7 @@ std::optional<ResumeChoice> resume_choice(const TrainCommand& options, const Var
   ResumeChoice choice{
       .newest = restarts || given.empty(), .checkpoint = {}, .may_start_anew = !options.resume};
   if (!given.empty()) choice.checkpoint = std::filesystem::absolute(given).lexically_normal();
+  choice.next_token = options.next_token;
   return choice;
 }
 
@@ -485,7 +517,8 @@ ExitCode run_train(const TrainCommand& options) {
   const Environment environment = read_environment(variables);
   check_restarts(options, environment);
   const std::optional<ResumeChoice> resume = resume_choice(options, variables);
-  const ResolvedJob resolved = resolved_job(options, environment);
+  ResolvedJob resolved = resolved_job(options, environment);
+  deal_out_layers(options, resolved);
   const Job& job = resolved.job;
   const bool is_rank = environment.started_by != StartedBy::user;
   const bool launched_by_us = environment.started_by == StartedBy::shardscope;
@@ -539,6 +572,10 @@ void declare_training_options(Command& command, TrainCommand& options) {
                           "goes on from the newest whole checkpoint of the run folder, or from "
                           "this one; under another "
                           "strategy or number of ranks, too"});
+  command.option("--next-token", options.next_token,
+                 {"N",
+                  "with --resume of another library's checkpoint: global token offset at which the "
+                  "data goes on (default: behind as many steps of this job as it has done)"});
   command.option("--max-restarts", options.max_restarts,
                  {"N",
                   "starts the job again so often after a rank is lost or the disk fails, from "
@@ -570,6 +607,9 @@ void declare_train(Command& command) {
        {"shardscope train job.json --ranks 4 --resume",
         "goes on from the newest checkpoint of runs/job, here with more ranks; the job's key "
         "checkpoint.every makes a run leave them"},
+       {"shardscope train job.json --ranks 4 --resume accelerate_checkpoint",
+        "goes on from what PyTorch (torch.distributed.checkpoint, FSDP), accelerate or DeepSpeed "
+        "saved"},
        {"shardscope train --model gpt2/ --data text/ --batch 2 --seq 128 --steps 10",
         "without a job file"}});
   command.action([options] { return run_train(*options); });

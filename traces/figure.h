@@ -23,6 +23,18 @@ std::string memory_figure(Predicted<const Trace*> predicted, Profiled<const Trac
 std::string streams_figure(Predicted<const Trace*> predicted, Profiled<const Trace*> profiled,
                            std::string_view title);
 
+/// One rank of each stage of a pipeline, in their order; empty: not known.
+struct StageTraces {
+  std::vector<const Trace*> predicted;
+  std::vector<const Trace*> profiled;
+};
+
+/// Micro-batches over the ranks of a pipeline in the steady step: forwards and backwards with their
+/// micro-batch's number, the optimizer, and the bubble (nothing computes) hatched, with its share
+/// of the step for each rank; a predicted row above the profiled one. Clocks of profiled ranks are
+/// their hosts'. Throws Error where both sides are empty.
+std::string stages_figure(const StageTraces& traces, std::string_view title);
+
 /// One strategy's bars; an absent side draws nothing.
 struct StrategyBars {
   std::string label;  ///< "full_shard x2"

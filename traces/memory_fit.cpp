@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "core/base/error.h"
 
@@ -25,6 +26,16 @@ std::optional<double> number_in(std::string_view text) {
   const auto [at, error] = std::from_chars(text.data(), end, number);
   if (error != std::errc() || at != end || !std::isfinite(number)) return std::nullopt;
   return number;
+}
+
+Bytes root_of_squares(const std::vector<MemoryAllowance>& allowances,
+                      Bytes MemoryAllowance::*side) {
+  double squares = 0;
+  for (const MemoryAllowance& one : allowances) {
+    const auto bytes = static_cast<double>((one.*side).count);
+    squares += bytes * bytes;
+  }
+  return {std::llround(std::sqrt(squares))};
 }
 
 }  // namespace
@@ -71,15 +82,31 @@ std::optional<Bytes> free_memory(const Summary& summary) {
   return *summary.device_memory - needed_memory(summary);
 }
 
+NeededMemory memory_band(const Summary& summary) {
+  const Bytes needed = needed_memory(summary);
+  if (summary.out_of_memory) return {.low = needed, .high = needed};
+  const Bytes below = root_of_squares(summary.allowances, &MemoryAllowance::below);
+  const Bytes above = root_of_squares(summary.allowances, &MemoryAllowance::above);
+  return {.low = std::max(Bytes{}, needed - below), .high = needed + above};
+}
+
 Bytes margin_wanted(const Summary& summary) {
   if (summary.margin) return *summary.margin;
-  return summary.device_memory ? usual_margin(*summary.device_memory) : Bytes{};
+  if (!summary.device_memory) return {};
+  return std::max(usual_margin(*summary.device_memory),
+                  memory_band(summary).high - needed_memory(summary));
+}
+
+bool leaves_margin(const Summary& summary) {
+  const auto left = free_memory(summary);
+  return summary.fits && (!left || *left >= margin_wanted(summary));
 }
 
 MemoryFit memory_fit(const Summary& summary) {
   if (!summary.fits) return MemoryFit::no;
-  const auto left = free_memory(summary);
-  return left && *left < margin_wanted(summary) ? MemoryFit::tight : MemoryFit::yes;
+  const bool may_exceed =
+      summary.device_memory && memory_band(summary).high > *summary.device_memory;
+  return may_exceed || !leaves_margin(summary) ? MemoryFit::tight : MemoryFit::yes;
 }
 
 }  // namespace shardscope

@@ -19,7 +19,7 @@ std::string_view name_of(MemoryFit fit);
 
 /// What should stay free of a device unless somebody says otherwise: 4% of it, and at least 1 GiB.
 /// PyTorch's allocator is predicted to the byte; CUDA's context, NCCL and libraries, whose memory
-/// changes with versions and drivers, are not. The margin is for them.
+/// changes with versions and drivers, are not. The margin is for them, and for other processes.
 Bytes usual_margin(Bytes device_memory);
 
 /// "2 GiB", "5%", "0.05" (a share), or "0". Throws Error naming `where`.
@@ -30,8 +30,23 @@ Bytes parse_margin(std::string_view text, Bytes device_memory, std::string_view 
 Bytes needed_memory(const Summary& summary);
 /// Of the device beyond that; below 0 where it does not fit. None where the device is not known.
 std::optional<Bytes> free_memory(const Summary& summary);
-/// What was asked for, else the usual one; 0 where the device is not known.
+
+/// Nine of ten runs need from `low` to `high`.
+struct NeededMemory {
+  Bytes low, high;
+  bool is_exact() const { return low == high; }
+};
+/// What is needed less and plus its allowances, whose squares are added up: what they are for is
+/// independent. Example: 100 MiB needed, 3 and 4 MiB above: high is 105 MiB. Of a run out of
+/// memory, what it would need in the end is not known, so that both ends are `needed_memory`.
+NeededMemory memory_band(const Summary& summary);
+
+/// What was asked for, else the larger of the usual one and what the band lies above what is
+/// needed; 0 where the device is not known.
 Bytes margin_wanted(const Summary& summary);
+/// It fits and leaves the margin.
+bool leaves_margin(const Summary& summary);
+/// Tight where the margin is not left, or the device is smaller than the band's upper end.
 MemoryFit memory_fit(const Summary& summary);
 
 }  // namespace shardscope

@@ -24,6 +24,10 @@ struct RunFolder {
   std::filesystem::path predicted_choice() const { return root / "predicted" / "choice.json"; }
   std::filesystem::path predicted_summary() const { return root / "predicted" / "summary.json"; }
   std::filesystem::path predicted_trace() const { return root / "predicted" / "trace.json.gz"; }
+  /// Of a pipeline's rank other than the one that predicted_trace() is of.
+  std::filesystem::path predicted_stage_trace(int pipeline_rank) const {
+    return root / "predicted" / ("trace.stage" + std::to_string(pipeline_rank) + ".json.gz");
+  }
   std::filesystem::path predicted_buffers() const { return root / "predicted" / "buffers.json.gz"; }
   /// Predicted beside profiled, by operation.
   std::filesystem::path comparison_text() const { return root / "comparison.txt"; }

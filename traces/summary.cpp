@@ -131,6 +131,7 @@ Summary summarize(const Trace& trace, const RunFacts& facts) {
   result.fits = fits(result.steps, facts);
   result.collectives = facts.collectives;
   result.outside = facts.outside_items;
+  result.allowances = facts.allowances;
   result.out_of_memory = facts.out_of_memory;
   if (facts.out_of_memory) return without_times(std::move(result));
   result.by_unit = account_by_unit(trace, steady);

@@ -35,6 +35,14 @@ struct OutsideItem {
   bool operator==(const OutsideItem&) const = default;
 };
 
+/// Why a predicted memory is not exact, and how far off it may be.
+struct MemoryAllowance {
+  std::string item;    ///< "CUDA context and kernels", "compiled code"
+  Bytes below, above;  ///< nine of ten runs need at most that much less or more
+  std::string source;
+  bool operator==(const MemoryAllowance&) const = default;
+};
+
 /// A request for memory that fails: torch.OutOfMemoryError.
 struct OutOfMemorySummary {
   std::string step;       ///< "setup", "1", "2", "steady"
@@ -87,6 +95,7 @@ struct RunFacts {
   double low_factor = 1;  ///< on the step time, for its lower and upper bound
   double high_factor = 1;
   std::vector<OutsideItem> outside_items;      ///< what `outside` consists of
+  std::vector<MemoryAllowance> allowances;     ///< empty: the memory is exact
   std::vector<CollectiveSummary> collectives;  ///< of the steady step
   std::vector<StepFacts> steps;                ///< the last one is the steady one; or none
   /// Of a trace of steady steps: what the first step takes longer; the host waits meanwhile.
@@ -134,7 +143,7 @@ struct Summary {
   /// What a rank offloads to the host's memory, and all ranks of a node; none: nothing.
   std::optional<Bytes> host_memory, host_memory_of_node;
   std::optional<Bytes>
-      margin;  ///< that should stay free; none: the usual one (traces/memory_fit.h)
+      margin;  ///< that was asked to stay free; none: the usual one (traces/memory_fit.h)
   std::vector<std::string> assumed;
   Duration step_time, step_time_low, step_time_high;  ///< of the steady step
   double tokens_per_s = 0;                            ///< whole job
@@ -147,6 +156,7 @@ struct Summary {
   std::vector<UnitAccounting> by_unit;
   std::vector<CollectiveSummary> collectives;  ///< of a predicted steady step
   std::vector<OutsideItem> outside;
+  std::vector<MemoryAllowance> allowances;  ///< of a prediction: see traces/memory_fit.h
   std::optional<OutOfMemorySummary> out_of_memory;
   std::optional<PipelineSummary> pipeline;  ///< of which this is one rank's summary
   bool operator==(const Summary&) const = default;

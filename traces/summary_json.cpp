@@ -87,6 +87,13 @@ Json array_json(const Values& values, Convert convert) {
   return json;
 }
 
+Json allowance_json(const MemoryAllowance& one) {
+  return {{"item", one.item},
+          {"below_bytes", one.below.count},
+          {"above_bytes", one.above.count},
+          {"source", one.source}};
+}
+
 Json outside_json(const OutsideItem& item) {
   return {{"item", item.item}, {"bytes", item.bytes.count}, {"source", item.source}};
 }
@@ -146,8 +153,12 @@ Json summary_json(const Summary& summary, std::string_view verb) {
   json["fits_word"] = name_of(memory_fit(summary));
   json["device_memory_bytes"] = bytes_or_null(summary.device_memory);
   json["needs_bytes"] = needed_memory(summary).count;
+  const NeededMemory band = memory_band(summary);
+  json["memory_low_bytes"] = band.low.count;
+  json["memory_high_bytes"] = summary.out_of_memory ? Json(nullptr) : Json(band.high.count);
   json["margin_bytes"] = bytes_or_null(free_memory(summary));
-  json["wanted_margin_bytes"] = bytes_or_null(summary.margin);
+  json["wanted_margin_bytes"] =
+      summary.device_memory ? Json(margin_wanted(summary).count) : Json(nullptr);
   json["host_memory"] = host_memory_json(summary);
   json["assumed"] = summary.assumed;
   json["step_time_ns"] = time_or_null(summary.step_time);
@@ -165,6 +176,7 @@ Json summary_json(const Summary& summary, std::string_view verb) {
   json["by_unit"] = array_json(summary.by_unit, unit_json);
   json["collectives"] = array_json(summary.collectives, collective_json);
   json["outside"] = array_json(summary.outside, outside_json);
+  json["memory_allowances"] = array_json(summary.allowances, allowance_json);
   json["out_of_memory"] =
       summary.out_of_memory ? out_of_memory_json(*summary.out_of_memory) : Json(nullptr);
   json["pipeline"] = summary.pipeline ? pipeline_json(*summary.pipeline) : Json(nullptr);
@@ -260,6 +272,18 @@ OutsideItem read_outside(const JsonValue& object) {
           .source = object.at("source").string()};
 }
 
+Bytes allowance_at(const JsonValue& object, std::string_view key) {
+  constexpr std::int64_t most = std::int64_t{1} << 50;
+  return {object.at(key).integer(0, most)};
+}
+
+MemoryAllowance read_allowance(const JsonValue& object) {
+  return {.item = object.at("item").string(),
+          .below = allowance_at(object, "below_bytes"),
+          .above = allowance_at(object, "above_bytes"),
+          .source = object.at("source").string()};
+}
+
 OutOfMemorySummary read_out_of_memory(const JsonValue& object) {
   return {.step = object.at("step").string(),
           .operation = object.at("operation").string(),
@@ -329,8 +353,6 @@ Summary summary_of(const JsonValue& object) {
     if (const auto node = host->find("per_node_bytes"))
       summary.host_memory_of_node = Bytes{node->integer(0)};
   }
-  if (const auto margin = object.find("wanted_margin_bytes"))
-    summary.margin = Bytes{margin->integer(0)};
   for (const JsonValue& text : object.at("assumed").elements())
     summary.assumed.push_back(text.string());
   summary.step_time = time_at(object, "step_time_ns");
@@ -351,9 +373,15 @@ Summary summary_of(const JsonValue& object) {
       summary.collectives.push_back(read_collective(one));
   if (const auto outside = object.find("outside"))
     for (const JsonValue& item : outside->elements()) summary.outside.push_back(read_outside(item));
+  if (const auto allowances = object.find("memory_allowances"))
+    for (const JsonValue& one : allowances->elements())
+      summary.allowances.push_back(read_allowance(one));
   if (const auto failure = object.find("out_of_memory"))
     summary.out_of_memory = read_out_of_memory(*failure);
   if (const auto pipeline = object.find("pipeline")) summary.pipeline = read_pipeline(*pipeline);
+  if (const auto margin = object.find("wanted_margin_bytes"))
+    if (const Bytes wanted{margin->integer(0)}; wanted != margin_wanted(summary))
+      summary.margin = wanted;
   return summary;
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <utility>
 
 #include "backend/checkpoint/checksum.h"
@@ -98,13 +97,6 @@ std::optional<CheckpointReader::Tensor> CheckpointReader::find(const std::string
   const auto found = entries_.find(name);
   if (found == entries_.end()) return std::nullopt;
   return Tensor{.name = name, .shape = found->second.shape, .dtype = found->second.dtype};
-}
-
-std::vector<std::string> CheckpointReader::states() const {
-  std::set<std::string> states;
-  for (const auto& [name, entry] : entries_)
-    states.insert(std::string(split_tensor_name(name).state));
-  return {states.begin(), states.end()};
 }
 
 const CheckpointReader::Place& CheckpointReader::place_at(const Entry& entry,

@@ -1,4 +1,4 @@
-// Reads tensors out of a checkpoint, however it was laid out, and checks what it reads.
+// Reads tensors out of a checkpoint of ours, however it was laid out, and checks what it reads.
 #pragma once
 
 #include <cstdint>
@@ -10,38 +10,25 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/checkpoint/checkpoint_index.h"
+#include "backend/checkpoint/checkpoint.h"
 #include "core/format/safetensors.h"
 
 namespace shardscope {
 
 /// The files stay open, so that the checkpoint can still be read after its folder was removed. Not
 /// for two threads at once.
-class CheckpointReader {
+class CheckpointReader final : public Checkpoint {
  public:
   /// Throws Error where index or files are missing, damaged or contradict each other. Tensors are
   /// checked as they are read.
   explicit CheckpointReader(std::filesystem::path folder);
 
-  const std::filesystem::path& folder() const { return folder_; }
-  const CheckpointIndex& index() const { return index_; }
-
-  /// A whole tensor, put together from its pieces.
-  struct Tensor {
-    std::string name;
-    Shape shape;
-    Dtype dtype = Dtype::float32;
-    std::int64_t elements() const { return elements_of(shape); }
-  };
-  /// By name.
-  std::vector<Tensor> tensors() const;
-  std::optional<Tensor> find(const std::string& name) const;
-  /// The states of parameters that it holds ("parameters", "exp_avg"), by name.
-  std::vector<std::string> states() const;
-
-  /// Elements [first, first + out.size()) of a tensor, as float. Throws Error naming file and
-  /// tensor: not there, a stretch that no piece covers, a checksum that is wrong.
-  void read(const std::string& tensor, std::int64_t first, std::span<float> out);
+  const std::filesystem::path& folder() const override { return folder_; }
+  std::filesystem::path config() const override { return folder_ / "config.json"; }
+  const CheckpointIndex& index() const override { return index_; }
+  std::vector<Tensor> tensors() const override;
+  std::optional<Tensor> find(const std::string& name) const override;
+  void read(const std::string& tensor, std::int64_t first, std::span<float> out) override;
 
   /// Bytes of tensors read so far, and of chunks read to check them.
   std::int64_t bytes_read() const { return bytes_read_; }

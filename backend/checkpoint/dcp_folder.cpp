@@ -9,14 +9,11 @@
 #include <string_view>
 #include <utility>
 
-#include "backend/checkpoint/checkpoint_writer.h"
 #include "backend/checkpoint/checksum.h"
 #include "backend/checkpoint/new_folder.h"
 #include "backend/checkpoint/pickle_text.h"
-#include "backend/checkpoint/streamed_file.h"
 #include "core/base/error.h"
 #include "core/format/atomic_file.h"
-#include "core/format/float_formats.h"
 #include "core/format/is_there.h"
 #include "core/model/read_model.h"
 #include "traces/import/pickle.h"
@@ -111,25 +108,6 @@ bool fits_into(const Shape& offsets, const Shape& sizes, const Shape& shape) {
   for (std::size_t i = 0; i < shape.size(); ++i)
     if (offsets[i] > shape[i] || sizes[i] > shape[i] - offsets[i]) return false;
   return true;
-}
-
-void to_floats(Dtype dtype, const std::byte* from, std::span<float> out) {
-  const auto converted = [&]<class Stored>(Stored stored, auto to_float) {
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      std::memcpy(&stored, from + i * sizeof stored, sizeof stored);
-      out[i] = to_float(stored);
-    }
-  };
-  switch (dtype) {
-    case Dtype::bfloat16:
-      return converted(std::uint16_t{}, float_of_bfloat16);
-    case Dtype::float16:
-      return converted(std::uint16_t{}, float_of_float16);
-    case Dtype::float64:
-      return converted(double{}, [](double value) { return static_cast<float>(value); });
-    default:
-      std::memcpy(out.data(), from, out.size_bytes());
-  }
 }
 
 }  // namespace
@@ -237,16 +215,7 @@ void DcpReader::open_chunk(const std::string& name, Chunk& chunk) {
   chunk.tensor = find_archived_tensor(file, chunk.archive_offset, chunk.archive_bytes);
   if (chunk.tensor.shape != chunk.sizes)
     throw error(fmt::format("a chunk of {} has another shape than the metadata says", name));
-  std::uint32_t crc = 0;
-  for (std::int64_t done = 0; done < chunk.tensor.storage_bytes; done += elements_at_once) {
-    bytes_.resize(
-        static_cast<std::size_t>(std::min(elements_at_once, chunk.tensor.storage_bytes - done)));
-    file.read(chunk.tensor.storage_offset + done, bytes_);
-    crc = crc32_of(bytes_, crc);
-  }
-  if (crc != chunk.tensor.storage_crc32)
-    throw error(fmt::format("a chunk of {} is damaged: its checksum is {} and was {}", name,
-                            crc32_text(crc), crc32_text(chunk.tensor.storage_crc32)));
+  check_storage(file, chunk.tensor, name, bytes_);
   chunk.is_open = true;
 }
 
@@ -263,117 +232,12 @@ void DcpReader::read(const std::string& name, std::int64_t first, std::span<floa
     if (!run.chunk) throw error(fmt::format("no chunk holds element {} of {}", first, name));
     Chunk& chunk = *run.chunk;
     open_chunk(name, chunk);
-    const std::int64_t count =
-        std::min({static_cast<std::int64_t>(out.size()), run.elements, elements_at_once});
-    const std::int64_t size = size_of(chunk.tensor.dtype).count;
-    bytes_.resize(static_cast<std::size_t>(count * size));
-    files_[chunk.file].read(chunk.tensor.offset + run.in_chunk * size, bytes_);
-    to_floats(chunk.tensor.dtype, bytes_.data(), out.first(static_cast<std::size_t>(count)));
+    const std::int64_t count = std::min(static_cast<std::int64_t>(out.size()), run.elements);
+    read_floats(files_[chunk.file], chunk.tensor, run.in_chunk,
+                out.first(static_cast<std::size_t>(count)), bytes_);
     out = out.subspan(static_cast<std::size_t>(count));
     first += count;
   }
-}
-
-// --- from PyTorch ---
-
-namespace {
-
-constexpr std::string_view states_of_pytorch[] = {"exp_avg", "exp_avg_sq", "momentum_buffer"};
-
-/// The name that ends in ".`wanted`", or is it; the shortest of several. `is_state`: whether names
-/// of an optimizer's state count, or the others.
-std::optional<std::string> name_ending_in(const std::vector<std::string>& names,
-                                          const std::string& wanted, bool is_state) {
-  const std::string dotted = "." + wanted;
-  std::optional<std::string> best;
-  for (const std::string& name : names) {
-    const bool of_state = name.starts_with("state.") || name.find(".state.") != std::string::npos;
-    if (of_state != is_state || (name != wanted && !name.ends_with(dotted))) continue;
-    if (!best || name.size() < best->size()) best = name;
-  }
-  return best;
-}
-
-struct Renamed {
-  std::string ours, theirs;
-  Shape shape;
-};
-
-std::vector<Renamed> renamed(const DcpReader& from, const Model& model) {
-  const std::vector<std::string> names = from.names();
-  std::vector<Renamed> all;
-  for (const Parameter& parameter : model.parameters) {
-    const auto refuse = [&](std::string what) {
-      throw Error({.where = from.folder().string(),
-                   .what = std::move(what),
-                   .way_out = "give the config.json of the model that was saved"});
-    };
-    const auto saved = name_ending_in(names, parameter.name, false);
-    if (!saved) refuse(fmt::format("{} is not there", parameter.name));
-    if (from.shape(*saved) != parameter.shape)
-      refuse(fmt::format("{} has another shape than the model's {}", *saved, parameter.name));
-    all.push_back({tensor_name(parameters_state, parameter.name), *saved, parameter.shape});
-    for (const std::string_view state : states_of_pytorch) {
-      const auto kept =
-          name_ending_in(names, fmt::format("state.{}.{}", parameter.name, state), true);
-      if (kept && from.shape(*kept) == parameter.shape)
-        all.push_back({tensor_name(state, parameter.name), *kept, parameter.shape});
-    }
-  }
-  return all;
-}
-
-/// Steps that the optimizer has done; 0 where none is saved.
-std::int64_t step_of(DcpReader& from) {
-  for (const std::string& name : from.names()) {
-    if (!name.ends_with(".step") || name.find("state.") == std::string::npos) continue;
-    if (!from.shape(name).empty()) continue;
-    float step = 0;
-    from.read(name, 0, {&step, 1});
-    return static_cast<std::int64_t>(step);
-  }
-  return 0;
-}
-
-}  // namespace
-
-void import_dcp(DcpReader& from, const DcpImport& how, const fs::path& place) {
-  const Model model = read_model(how.config, {.class_name = {}, .dtype = Dtype::float32});
-  const std::vector<Renamed> tensors = renamed(from, model);
-  NewFolder folder(place);
-  CheckpointIndex index{.kind = CheckpointKind::sharded,
-                        .progress = {.step = step_of(from), .next_token = how.next_token},
-                        .layout = {.world = how.world,
-                                   .strategy = "of PyTorch",
-                                   .mesh = {},
-                                   .wrap = {},
-                                   .precision = "fp32"},
-                        .job = "{}",
-                        .files = {}};
-  for (int rank = 0; rank < how.world; ++rank) {
-    std::vector<StreamedTensor> part;
-    for (const Renamed& tensor : tensors) {
-      const std::int64_t all = elements_of(tensor.shape), each = (all + how.world - 1) / how.world;
-      const std::int64_t first = std::min(rank * each, all), elements = std::min(each, all - first);
-      if (elements == 0) continue;
-      part.push_back(
-          {.key = {.key = tensor.ours,
-                   .dtype = Dtype::float32,
-                   .crc32 = {},
-                   .pieces = {{.tensor = tensor.ours,
-                               .shape = tensor.shape,
-                               .first = first,
-                               .elements = elements}}},
-           .shape = {elements},
-           .values = [&from, name = tensor.theirs, first](std::int64_t at, std::span<float> out) {
-             from.read(name, first + at, out);
-           }});
-    }
-    index.files.push_back(
-        stream_file(folder.path(), shard_file_name(rank, how.world), std::move(part)));
-  }
-  write_atomically(folder.path() / "config.json", read_whole(how.config));
-  folder.take_place(index);
 }
 
 // --- to PyTorch ---
@@ -385,14 +249,32 @@ struct Exported {
   std::string name;
   Shape shape;
   std::function<void(std::int64_t first, std::span<float> out)> values;
-  std::int64_t offset = 0, length = 0;  ///< of its archive
+  std::int64_t offset = 0, length = 0;      ///< of its archive
+  std::optional<std::size_t> same_as = {};  ///< an earlier one, whose archive it shares
 };
 
-std::vector<Exported> exported(CheckpointReader& from) {
+/// FSDP1's state dict has a tied parameter under each of its names, and loads each of them.
+void add_tied(const Checkpoint& from, std::vector<Exported>& tensors) {
+  if (!is_there(from.config())) return;
+  const Model model = read_model(from.config(), {.class_name = {}, .dtype = Dtype::float32});
+  for (const TiedName& tied : model.tied) {
+    const std::string first = fmt::format("model.{}", tied.first);
+    const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                    [&](const Exported& one) { return one.name == first; });
+    if (found == tensors.end()) continue;
+    const auto number = static_cast<std::size_t>(found - tensors.begin());
+    tensors.push_back({.name = fmt::format("model.{}", tied.later),
+                       .shape = tensors[number].shape,
+                       .values = tensors[number].values,
+                       .same_as = number});
+  }
+}
+
+std::vector<Exported> exported(Checkpoint& from) {
   std::vector<Exported> all;
   const TrainingProgress& progress = from.index().progress;
   const auto step = static_cast<float>(progress.step - progress.skipped_steps);
-  for (const CheckpointReader::Tensor& tensor : from.tensors()) {
+  for (const Checkpoint::Tensor& tensor : from.tensors()) {
     const auto [state, parameter] = split_tensor_name(tensor.name);
     const bool is_model = state == parameters_state;
     all.push_back({.name = is_model ? fmt::format("model.{}", parameter)
@@ -423,6 +305,11 @@ void write_data(const fs::path& path, std::vector<Exported>& tensors) {
   AtomicFile file(path);
   std::int64_t offset = 0;
   for (Exported& tensor : tensors) {
+    if (tensor.same_as) {
+      tensor.offset = tensors[*tensor.same_as].offset;
+      tensor.length = tensors[*tensor.same_as].length;
+      continue;
+    }
     if (elements_of(tensor.shape) * 4 > largest_chunk) {
       throw Error({.where = tensor.name,
                    .what = fmt::format("has {} elements, and an archive of PyTorch at most 4 GiB",
@@ -496,9 +383,10 @@ std::string metadata_text(const std::vector<Exported>& tensors) {
 
 }  // namespace
 
-void export_dcp(CheckpointReader& from, const fs::path& place) {
+void export_dcp(Checkpoint& from, const fs::path& place) {
   NewFolder folder(place);
   std::vector<Exported> tensors = exported(from);
+  add_tied(from, tensors);
   write_data(folder.path() / data_name, tensors);
   write_atomically(folder.path() / metadata_name, metadata_text(tensors));
   folder.take_place();

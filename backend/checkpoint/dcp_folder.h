@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/checkpoint/checkpoint_reader.h"
+#include "backend/checkpoint/checkpoint.h"
 #include "backend/checkpoint/torch_archive.h"
 #include "core/model/model.h"
 
@@ -64,20 +64,10 @@ class DcpReader {
   std::vector<std::byte> bytes_;
 };
 
-/// What a folder of PyTorch's does not say.
-struct DcpImport {
-  std::filesystem::path config;  ///< config.json of the model
-  std::int64_t next_token = 0;
-  int world = 1;  ///< files to write
-};
-/// Writes a SHARDED checkpoint of ours with the model's parameters and the optimizer's states that
-/// it finds; the step is the optimizer's. Names may have any prefix. Throws Error for a parameter
-/// that is missing or has another shape.
-void import_dcp(DcpReader& from, const DcpImport& how, const std::filesystem::path& place);
-
 /// Writes `.metadata` and `__0_0.distcp` that torch.distributed.checkpoint loads: "model.NAME" and
-/// "optim.state.NAME.exp_avg", exp_avg_sq, step, as get_state_dict names them; all in float32. No
+/// "optim.state.NAME.exp_avg", exp_avg_sq, step, as get_state_dict names them; all in float32. Tied
+/// parameters are there under all their names, where the checkpoint has its config.json. No
 /// param_groups: load with DefaultLoadPlanner(allow_partial_load=True).
-void export_dcp(CheckpointReader& from, const std::filesystem::path& place);
+void export_dcp(Checkpoint& from, const std::filesystem::path& place);
 
 }  // namespace shardscope

@@ -17,9 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<StreamedTensor> part_of(CheckpointReader& checkpoint, int rank, int world) {
+std::vector<StreamedTensor> part_of(Checkpoint& checkpoint, int rank, int world) {
   std::vector<StreamedTensor> part;
-  for (const CheckpointReader::Tensor& tensor : checkpoint.tensors()) {
+  for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
     const std::int64_t each = (tensor.elements() + world - 1) / world;
     const std::int64_t first = std::min(rank * each, tensor.elements());
     const std::int64_t elements = std::min(each, tensor.elements() - first);
@@ -40,13 +40,9 @@ std::vector<StreamedTensor> part_of(CheckpointReader& checkpoint, int rank, int 
   return part;
 }
 
-std::string config_of(const CheckpointReader& checkpoint) {
-  return read_whole(checkpoint.folder() / "config.json");
-}
-
 }  // namespace
 
-void reshard(CheckpointReader& checkpoint, int world, const fs::path& place) {
+void reshard(Checkpoint& checkpoint, int world, const fs::path& place) {
   NewFolder folder(place);
   CheckpointIndex index = checkpoint.index();
   index.kind = CheckpointKind::sharded;
@@ -54,13 +50,13 @@ void reshard(CheckpointReader& checkpoint, int world, const fs::path& place) {
   for (int rank = 0; rank < world; ++rank)
     index.files.push_back(
         stream_file(folder.path(), shard_file_name(rank, world), part_of(checkpoint, rank, world)));
-  write_atomically(folder.path() / "config.json", config_of(checkpoint));
+  write_atomically(folder.path() / "config.json", read_whole(checkpoint.config()));
   folder.take_place(index);
 }
 
-void merge(CheckpointReader& checkpoint, const fs::path& place) {
+void merge(Checkpoint& checkpoint, const fs::path& place) {
   NewFolder folder(place);
-  const fs::path config = checkpoint.folder() / "config.json";
+  const fs::path config = checkpoint.config();
   Model model = read_model(config, {.class_name = {}, .dtype = Dtype::float32});
   CheckpointIndex index = checkpoint.index();
   index.kind = CheckpointKind::full;

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "backend/checkpoint/checkpoint_reader.h"
+#include "backend/checkpoint/checkpoint.h"
 
 namespace shardscope {
 
@@ -11,8 +11,8 @@ namespace shardscope {
 /// Error. Where training stands is kept. Tensors are read and written piece by piece.
 
 /// SHARDED, in `world` files of equal size.
-void reshard(CheckpointReader& checkpoint, int world, const std::filesystem::path& place);
+void reshard(Checkpoint& checkpoint, int world, const std::filesystem::path& place);
 /// FULL: a folder that transformers loads, with the optimizer's states beside.
-void merge(CheckpointReader& checkpoint, const std::filesystem::path& place);
+void merge(Checkpoint& checkpoint, const std::filesystem::path& place);
 
 }  // namespace shardscope

@@ -17,7 +17,7 @@
 #include "backend/checkpoint/checksum.h"
 #include "backend/checkpoint/pickle_text.h"
 #include "core/base/error.h"
-#include "traces/import/pickle.h"
+#include "core/format/float_formats.h"
 #include "traces/import/text_input.h"
 
 namespace shardscope {
@@ -27,10 +27,18 @@ namespace {
 constexpr std::uint32_t local_signature = 0x04034b50;
 constexpr std::uint32_t central_signature = 0x02014b50;
 constexpr std::uint32_t end_signature = 0x06054b50;
+constexpr std::uint32_t wide_end_signature = 0x06064b50;
+constexpr std::uint32_t wide_locator_signature = 0x07064b50;
 constexpr std::int64_t local_bytes = 30, central_bytes = 46, end_bytes = 22;
-constexpr std::int64_t longest_directory = 1 << 20;
-constexpr std::int64_t longest_pickle = 1 << 20;
+constexpr std::int64_t wide_end_bytes = 56, wide_locator_bytes = 20;
+constexpr std::uint32_t wide_field = 1;
+/// In the place of a number that zip64 has elsewhere.
+constexpr std::uint32_t elsewhere = 0xffffffff;
 constexpr std::int64_t storage_alignment = 64;
+constexpr std::int64_t bytes_at_once = std::int64_t{1} << 22;
+/// Of an archive that holds one tensor.
+constexpr ArchiveBounds of_one_tensor{
+    .directory_bytes = 1 << 20, .pickle_bytes = 1 << 20, .pickle_cells = 1 << 16};
 
 class TextOf : public TextInput {
  public:
@@ -55,158 +63,83 @@ std::uint32_t number_at(std::string_view bytes, std::size_t at, std::size_t widt
   return value;
 }
 
-struct Member {
-  std::string name;
-  std::int64_t offset = 0;  ///< of its bytes in the file
-  std::int64_t bytes = 0;
-  std::uint32_t crc32 = 0;
-};
+std::int64_t wide_number_at(std::string_view bytes, std::size_t at) {
+  const std::uint64_t value =
+      std::uint64_t{number_at(bytes, at + 4, 4)} << 32 | number_at(bytes, at, 4);
+  return static_cast<std::int64_t>(value);
+}
 
-class ArchiveReader {
+/// The numbers of an entry that did not fit: those of its zip64 field, in the field's order.
+class WideNumbers {
  public:
-  ArchiveReader(const PositionedFile& file, std::int64_t offset, std::int64_t length)
-      : file_(file), begin_(offset), length_(length) {
-    if (offset < 0 || length < end_bytes || offset > file.bytes() || length > file.bytes() - offset)
-      throw error(fmt::format("an archive of {} bytes does not fit into {}", length, file.bytes()));
+  explicit WideNumbers(std::string_view extra) {
+    while (extra.size() >= 4) {
+      const std::size_t bytes = number_at(extra, 2, 2);
+      if (bytes > extra.size() - 4) return;
+      if (number_at(extra, 0, 2) == wide_field) field_ = extra.substr(4, bytes);
+      extra.remove_prefix(4 + bytes);
+    }
   }
-
-  ArchivedTensor tensor() {
-    read_directory();
-    const Member& pickle = member("/data.pkl");
-    if (pickle.bytes > longest_pickle) throw error("its pickle is longer than 1 MiB");
-    const std::string text = text_at(pickle.offset, pickle.bytes);
-    TextOf input(text);
-    return tensor_of(read_pickle(input, file_.path().string(),
-                                 {.max_bytes = longest_pickle,
-                                  .max_cells = 1 << 16,
-                                  .max_depth = 100,
-                                  .keeps_objects = true}));
+  /// `number`, or the next of the field where it stands for that; -1 where there is none.
+  std::int64_t or_next(std::uint32_t number) {
+    if (number != elsewhere) return number;
+    if (field_.size() < 8) return -1;
+    const std::int64_t value = wide_number_at(field_, 0);
+    field_.remove_prefix(8);
+    return value;
   }
 
  private:
-  Error error(std::string what) const {
-    return Error({.where = fmt::format("{} at byte {}", file_.path().string(), begin_),
-                  .what = std::move(what),
-                  .way_out = "a file of PyTorch's distributed checkpoints has tensors that "
-                             "torch.save wrote"});
-  }
-
-  std::string text_at(std::int64_t offset, std::int64_t bytes) const {
-    std::string text(static_cast<std::size_t>(bytes), '\0');
-    file_.read(offset, std::as_writable_bytes(std::span(text)));
-    return text;
-  }
-
-  void read_directory() {
-    // The end has a comment of at most 64 KiB; torch writes none.
-    const std::int64_t looked_at = std::min(length_, end_bytes + 65535);
-    const std::string tail = text_at(begin_ + length_ - looked_at, looked_at);
-    std::size_t end = tail.size() - end_bytes;
-    while (number_at(tail, end, 4) != end_signature)
-      if (end-- == 0) throw error("there is no zip archive");
-    const std::uint32_t count = number_at(tail, end + 10, 2), bytes = number_at(tail, end + 12, 4),
-                        offset = number_at(tail, end + 16, 4);
-    if (offset == 0xffffffff || count == 0xffff) throw error("an archive of more than 4 GiB");
-    if (bytes > longest_directory || std::int64_t{offset} + bytes > length_)
-      throw error("the archive's directory lies outside of it");
-    const std::string directory = text_at(begin_ + offset, bytes);
-    std::size_t at = 0;
-    for (std::uint32_t i = 0; i < count; ++i) at = read_entry(directory, at);
-  }
-
-  std::size_t read_entry(const std::string& directory, std::size_t at) {
-    if (directory.size() - at < central_bytes || number_at(directory, at, 4) != central_signature)
-      throw error("the archive's directory is damaged");
-    const std::size_t name = number_at(directory, at + 28, 2),
-                      rest = number_at(directory, at + 30, 2) + number_at(directory, at + 32, 2);
-    const std::size_t next = at + central_bytes + name + rest;
-    if (next > directory.size()) throw error("the archive's directory is damaged");
-    const std::uint32_t method = number_at(directory, at + 10, 2),
-                        packed = number_at(directory, at + 20, 4),
-                        bytes = number_at(directory, at + 24, 4);
-    if (method != 0 || packed != bytes) throw error("the archive is compressed");
-    members_.push_back({.name = directory.substr(at + central_bytes, name),
-                        .offset = data_of(number_at(directory, at + 42, 4), bytes),
-                        .bytes = bytes,
-                        .crc32 = number_at(directory, at + 16, 4)});
-    return next;
-  }
-
-  std::int64_t data_of(std::int64_t header, std::int64_t bytes) const {
-    if (header > length_ - local_bytes) throw error("a file of the archive lies outside of it");
-    const std::string local = text_at(begin_ + header, local_bytes);
-    if (number_at(local, 0, 4) != local_signature) throw error("the archive is damaged");
-    const std::int64_t data =
-        header + local_bytes + number_at(local, 26, 2) + number_at(local, 28, 2);
-    if (data > length_ || bytes > length_ - data)
-      throw error("a file of the archive lies outside of it");
-    return begin_ + data;
-  }
-
-  const Member& member(std::string_view end_of_name) const {
-    for (const Member& one : members_)
-      if (one.name.ends_with(end_of_name)) return one;
-    throw error(fmt::format("the archive has no {}", end_of_name.substr(1)));
-  }
-
-  Shape shape_of(const Pickle& pickle, PickleValue value) const {
-    Shape shape;
-    constexpr std::int64_t most = std::int64_t{1} << 32;
-    for (const PickleValue& dimension : pickle.elements(value)) {
-      const auto size = pickle.integer(dimension);
-      if (!size || *size < 0 || *size > most) throw error("a tensor with an impossible shape");
-      shape.push_back(*size);
-    }
-    return shape;
-  }
-
-  Dtype dtype_of(std::string_view storage) const {
-    constexpr std::array<std::pair<std::string_view, Dtype>, 4> known{
-        {{"torch.FloatStorage", Dtype::float32},
-         {"torch.BFloat16Storage", Dtype::bfloat16},
-         {"torch.HalfStorage", Dtype::float16},
-         {"torch.DoubleStorage", Dtype::float64}}};
-    for (const auto& [name, dtype] : known)
-      if (name == storage) return dtype;
-    throw error(fmt::format("a tensor of {}, which is no floating-point type", storage));
-  }
-
-  ArchivedTensor tensor_of(const Pickle& pickle) const {
-    const auto made = pickle.elements(pickle.root());
-    const bool is_tensor =
-        made.size() >= 2 && pickle.text(made[0]) == "torch._utils._rebuild_tensor_v2";
-    const auto arguments = is_tensor ? pickle.elements(made[1]) : std::span<const PickleValue>();
-    const auto id =
-        arguments.size() >= 4 ? pickle.elements(arguments[0]) : std::span<const PickleValue>();
-    const auto storage = id.size() == 2 ? pickle.elements(id[1]) : std::span<const PickleValue>();
-    if (storage.size() < 3) throw error("the archive holds no tensor");
-    ArchivedTensor tensor{.dtype = dtype_of(pickle.text(storage[1])),
-                          .shape = shape_of(pickle, arguments[2])};
-    const Shape strides = shape_of(pickle, arguments[3]);
-    std::int64_t elements = 1;
-    for (std::size_t i = tensor.shape.size(); i-- > 0;) {
-      const bool matters = tensor.shape[i] != 1;
-      if (strides.size() != tensor.shape.size() || (matters && strides[i] != elements))
-        throw error("a tensor that is not contiguous");
-      if (__builtin_mul_overflow(elements, tensor.shape[i], &elements))
-        throw error("a tensor with an impossible shape");
-    }
-    const std::int64_t first = pickle.integer(arguments[1]).value_or(-1);
-    const Member& bytes = member(fmt::format("/data/{}", pickle.text(storage[2])));
-    const std::int64_t size = size_of(tensor.dtype).count, capacity = bytes.bytes / size;
-    if (first < 0 || first > capacity || elements > capacity - first)
-      throw error("a tensor that is larger than its storage");
-    tensor.offset = bytes.offset + first * size;
-    tensor.storage_offset = bytes.offset;
-    tensor.storage_bytes = bytes.bytes;
-    tensor.storage_crc32 = bytes.crc32;
-    return tensor;
-  }
-
-  const PositionedFile& file_;
-  std::int64_t begin_, length_;
-  std::vector<Member> members_;
+  std::string_view field_;
 };
+
+/// The name without the archive's folder: "data.pkl", "data/0".
+std::string behind_folder(std::string_view name) {
+  const std::size_t slash = name.find('/');
+  return std::string(slash == std::string_view::npos ? name : name.substr(slash + 1));
+}
+
+std::optional<Dtype> dtype_of(std::string_view storage) {
+  constexpr std::array<std::pair<std::string_view, Dtype>, 4> known{
+      {{"torch.FloatStorage", Dtype::float32},
+       {"torch.BFloat16Storage", Dtype::bfloat16},
+       {"torch.HalfStorage", Dtype::float16},
+       {"torch.DoubleStorage", Dtype::float64}}};
+  for (const auto& [name, dtype] : known)
+    if (name == storage) return dtype;
+  return std::nullopt;
+}
+
+/// How many elements a tensor has; nothing where it is not contiguous or its shape is impossible.
+std::optional<std::int64_t> contiguous_elements(const Shape& shape, const Shape& strides) {
+  std::int64_t elements = 1;
+  if (strides.size() != shape.size()) return std::nullopt;
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    if (shape[i] != 1 && strides[i] != elements) return std::nullopt;
+    if (__builtin_mul_overflow(elements, shape[i], &elements)) return std::nullopt;
+  }
+  return elements;
+}
+
+void to_floats(Dtype dtype, const std::byte* from, std::span<float> out) {
+  const auto converted = [&]<class Stored>(Stored stored, auto to_float) {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      std::memcpy(&stored, from + i * sizeof stored, sizeof stored);
+      out[i] = to_float(stored);
+    }
+  };
+  switch (dtype) {
+    case Dtype::bfloat16:
+      return converted(std::uint16_t{}, float_of_bfloat16);
+    case Dtype::float16:
+      return converted(std::uint16_t{}, float_of_float16);
+    case Dtype::float64:
+      return converted(double{}, [](double value) { return static_cast<float>(value); });
+    default:
+      std::memcpy(out.data(), from, out.size_bytes());
+  }
+}
 
 void append(std::string& text, std::uint32_t value, int width) {
   for (int i = 0; i < width; ++i) text += static_cast<char>(value >> (8 * i) & 0xff);
@@ -324,9 +257,222 @@ void PositionedFile::read(std::int64_t offset, std::span<std::byte> out) const {
   }
 }
 
+TorchArchive::TorchArchive(const PositionedFile& file, std::int64_t offset, std::int64_t length,
+                           const ArchiveBounds& bounds)
+    : path_(file.path().string()), begin_(offset), length_(length) {
+  if (offset < 0 || length < end_bytes || offset > file.bytes() || length > file.bytes() - offset)
+    throw error(fmt::format("an archive of {} bytes does not fit into {}", length, file.bytes()));
+  read_directory(file, bounds);
+  place_members(file);
+  const Member& pickle = member("data.pkl");
+  if (pickle.bytes > bounds.pickle_bytes)
+    throw error(fmt::format("its pickle is longer than {} bytes", bounds.pickle_bytes));
+  const std::string text = text_at(file, pickle.header, pickle.bytes);
+  TextOf input(text);
+  pickle_ = read_pickle(input, path_,
+                        {.max_bytes = bounds.pickle_bytes,
+                         .max_cells = bounds.pickle_cells,
+                         .max_depth = 100,
+                         .keeps_objects = true});
+  if (!pickle_.problem().empty()) throw error("its pickle: " + pickle_.problem());
+}
+
+Error TorchArchive::error(std::string what) const {
+  return Error({.where = fmt::format("{} at byte {}", path_, begin_),
+                .what = std::move(what),
+                .way_out = "give files that torch.save wrote, whole"});
+}
+
+/// `offset` counts from the archive's begin.
+std::string TorchArchive::text_at(const PositionedFile& file, std::int64_t offset,
+                                  std::int64_t bytes) const {
+  std::string text(static_cast<std::size_t>(bytes), '\0');
+  file.read(begin_ + offset, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+TorchArchive::Directory TorchArchive::find_directory(const PositionedFile& file) const {
+  // The end has a comment of at most 64 KiB; torch writes none.
+  const std::int64_t looked_at = std::min(length_, end_bytes + 65535);
+  const std::string tail = text_at(file, length_ - looked_at, looked_at);
+  std::size_t end = tail.size() - end_bytes;
+  while (number_at(tail, end, 4) != end_signature)
+    if (end-- == 0) throw error("there is no zip archive");
+  const std::int64_t locator =
+      length_ - looked_at + static_cast<std::int64_t>(end) - wide_locator_bytes;
+  const std::uint32_t entries = number_at(tail, end + 10, 2), bytes = number_at(tail, end + 12, 4),
+                      offset = number_at(tail, end + 16, 4);
+  const bool is_wide = entries == 0xffff || bytes == elsewhere || offset == elsewhere;
+  return is_wide ? wide_directory(file, locator)
+                 : Directory{.entries = entries, .bytes = bytes, .offset = offset};
+}
+
+TorchArchive::Directory TorchArchive::wide_directory(const PositionedFile& file,
+                                                     std::int64_t locator) const {
+  const std::string place = locator < 0 ? "" : text_at(file, locator, wide_locator_bytes);
+  const std::int64_t at = !place.empty() && number_at(place, 0, 4) == wide_locator_signature
+                              ? wide_number_at(place, 8)
+                              : -1;
+  if (at < 0 || at > length_ - wide_end_bytes) throw error("the end of the archive is damaged");
+  const std::string end = text_at(file, at, wide_end_bytes);
+  if (number_at(end, 0, 4) != wide_end_signature) throw error("the end of the archive is damaged");
+  return {.entries = wide_number_at(end, 32),
+          .bytes = wide_number_at(end, 40),
+          .offset = wide_number_at(end, 48)};
+}
+
+void TorchArchive::read_directory(const PositionedFile& file, const ArchiveBounds& bounds) {
+  const auto [entries, bytes, offset] = find_directory(file);
+  if (bytes < 0 || bytes > bounds.directory_bytes || offset < 0 || offset > length_ - bytes)
+    throw error("the archive's directory lies outside of it");
+  const std::string directory = text_at(file, offset, bytes);
+  std::size_t at = 0;
+  for (std::int64_t i = 0; i < entries; ++i) at = read_entry(directory, at);
+}
+
+std::size_t TorchArchive::read_entry(const std::string& directory, std::size_t at) {
+  if (directory.size() - at < central_bytes || number_at(directory, at, 4) != central_signature)
+    throw error("the archive's directory is damaged");
+  const std::size_t name = number_at(directory, at + 28, 2),
+                    extra = number_at(directory, at + 30, 2),
+                    comment = number_at(directory, at + 32, 2);
+  const std::size_t next = at + central_bytes + name + extra + comment;
+  if (next > directory.size()) throw error("the archive's directory is damaged");
+  WideNumbers wide(std::string_view(directory).substr(at + central_bytes + name, extra));
+  const std::uint32_t method = number_at(directory, at + 10, 2);
+  const std::int64_t bytes = wide.or_next(number_at(directory, at + 24, 4)),
+                     packed = wide.or_next(number_at(directory, at + 20, 4)),
+                     header = wide.or_next(number_at(directory, at + 42, 4));
+  if (method != 0 || packed != bytes) throw error("the archive is compressed");
+  if (bytes < 0 || header < 0) throw error("the archive's directory is damaged");
+  members_.insert_or_assign(
+      behind_folder(std::string_view(directory).substr(at + central_bytes, name)),
+      Member{.header = header, .bytes = bytes, .crc32 = number_at(directory, at + 16, 4)});
+  return next;
+}
+
+/// From the local headers to the bytes behind them.
+void TorchArchive::place_members(const PositionedFile& file) {
+  for (auto& [name, member] : members_) {
+    if (member.header > length_ - local_bytes)
+      throw error("a file of the archive lies outside of it");
+    const std::string local = text_at(file, member.header, local_bytes);
+    if (number_at(local, 0, 4) != local_signature) throw error("the archive is damaged");
+    member.header += local_bytes + number_at(local, 26, 2) + number_at(local, 28, 2);
+    if (member.header > length_ || member.bytes > length_ - member.header)
+      throw error("a file of the archive lies outside of it");
+  }
+}
+
+const TorchArchive::Member& TorchArchive::member(std::string_view name) const {
+  const auto found = members_.find(name);
+  if (found == members_.end()) throw error(fmt::format("the archive has no {}", name));
+  return found->second;
+}
+
+Shape TorchArchive::shape_of(PickleValue value) const {
+  Shape shape;
+  constexpr std::int64_t most = std::int64_t{1} << 48;
+  for (const PickleValue& dimension : pickle_.elements(value)) {
+    const auto size = pickle_.integer(dimension);
+    if (!size || *size < 0 || *size > most) throw error("a tensor with an impossible shape");
+    shape.push_back(*size);
+  }
+  return shape;
+}
+
+std::span<const PickleValue> TorchArchive::rebuilt(PickleValue value) const {
+  for (int depth = 0; depth < 2 && value.kind == PickleKind::object; ++depth) {
+    const auto made = pickle_.elements(value);
+    if (made.size() < 2) return {};
+    const auto arguments = pickle_.elements(made[1]);
+    const std::string_view function = pickle_.text(made[0]);
+    if (function == "torch._utils._rebuild_tensor_v2")
+      return arguments.size() >= 4 ? arguments : std::span<const PickleValue>();
+    // A tensor with attributes: (function, class, the function's arguments, attributes).
+    if (function == "torch._tensor._rebuild_from_type_v2") {
+      const bool is_plain =
+          arguments.size() >= 3 && pickle_.text(arguments[0]) == "torch._utils._rebuild_tensor_v2";
+      const auto inner = is_plain ? pickle_.elements(arguments[2]) : std::span<const PickleValue>();
+      return inner.size() >= 4 ? inner : std::span<const PickleValue>();
+    }
+    if (function != "torch._utils._rebuild_parameter" || arguments.empty()) return {};
+    value = arguments[0];
+  }
+  return {};
+}
+
+/// ("storage", class, name, place, elements), as torch.serialization names a storage.
+std::span<const PickleValue> TorchArchive::storage_of(
+    std::span<const PickleValue> arguments) const {
+  const auto id =
+      arguments.empty() ? std::span<const PickleValue>() : pickle_.elements(arguments[0]);
+  const auto storage = id.size() == 2 ? pickle_.elements(id[1]) : std::span<const PickleValue>();
+  return storage.size() >= 3 ? storage : std::span<const PickleValue>();
+}
+
+bool TorchArchive::is_tensor(PickleValue value) const {
+  const auto storage = storage_of(rebuilt(value));
+  return !storage.empty() && dtype_of(pickle_.text(storage[1])).has_value();
+}
+
+ArchivedTensor TorchArchive::tensor(PickleValue value) const {
+  const auto arguments = rebuilt(value);
+  const auto storage = storage_of(arguments);
+  if (storage.empty()) throw error("the archive holds no tensor");
+  const std::string_view type = pickle_.text(storage[1]);
+  const std::optional<Dtype> dtype = dtype_of(type);
+  if (!dtype) throw error(fmt::format("a tensor of {}, which is no floating-point type", type));
+  ArchivedTensor tensor{.dtype = *dtype, .shape = shape_of(arguments[2])};
+  const auto elements = contiguous_elements(tensor.shape, shape_of(arguments[3]));
+  if (!elements) throw error("a tensor that is not contiguous");
+  const std::int64_t first = pickle_.integer(arguments[1]).value_or(-1);
+  const Member& bytes = member(fmt::format("data/{}", pickle_.text(storage[2])));
+  const std::int64_t size = size_of(tensor.dtype).count, capacity = bytes.bytes / size;
+  if (first < 0 || first > capacity || *elements > capacity - first)
+    throw error("a tensor that is larger than its storage");
+  tensor.storage_offset = begin_ + bytes.header;
+  tensor.offset = tensor.storage_offset + first * size;
+  tensor.storage_bytes = bytes.bytes;
+  tensor.storage_crc32 = bytes.crc32;
+  return tensor;
+}
+
 ArchivedTensor find_archived_tensor(const PositionedFile& file, std::int64_t offset,
                                     std::int64_t length) {
-  return ArchiveReader(file, offset, length).tensor();
+  const TorchArchive archive(file, offset, length, of_one_tensor);
+  return archive.tensor(archive.pickle().root());
+}
+
+void read_floats(const PositionedFile& file, const ArchivedTensor& tensor, std::int64_t first,
+                 std::span<float> out, std::vector<std::byte>& scratch) {
+  const std::int64_t size = size_of(tensor.dtype).count;
+  const auto most = static_cast<std::size_t>(bytes_at_once / size);
+  while (!out.empty()) {
+    const std::size_t count = std::min(out.size(), most);
+    scratch.resize(count * static_cast<std::size_t>(size));
+    file.read(tensor.offset + first * size, scratch);
+    to_floats(tensor.dtype, scratch.data(), out.first(count));
+    out = out.subspan(count);
+    first += static_cast<std::int64_t>(count);
+  }
+}
+
+void check_storage(const PositionedFile& file, const ArchivedTensor& tensor,
+                   const std::string& tensor_name, std::vector<std::byte>& scratch) {
+  std::uint32_t crc = 0;
+  for (std::int64_t done = 0; done < tensor.storage_bytes; done += bytes_at_once) {
+    scratch.resize(static_cast<std::size_t>(std::min(bytes_at_once, tensor.storage_bytes - done)));
+    file.read(tensor.storage_offset + done, scratch);
+    crc = crc32_of(scratch, crc);
+  }
+  if (crc != tensor.storage_crc32) {
+    throw Error(
+        {.where = file.path().string(),
+         .what = fmt::format("the storage of {} is damaged: its checksum is {} and was {}",
+                             tensor_name, crc32_text(crc), crc32_text(tensor.storage_crc32)),
+         .way_out = "take another checkpoint, or copy this one again"});
+  }
 }
 
 ArchiveFrame archive_frame(const Shape& shape, std::uint32_t storage_crc32) {

@@ -4,13 +4,18 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/base/file_descriptor.h"
 #include "core/base/dtype.h"
+#include "core/base/error.h"
 #include "core/model/model.h"
+#include "traces/import/pickle.h"
 
 namespace shardscope {
 
@@ -29,7 +34,7 @@ class PositionedFile {
   std::int64_t bytes_ = 0;
 };
 
-/// A contiguous tensor of such an archive.
+/// A contiguous tensor of floating-point numbers in such an archive.
 struct ArchivedTensor {
   Dtype dtype = Dtype::float32;
   Shape shape;
@@ -38,11 +43,67 @@ struct ArchivedTensor {
   std::uint32_t storage_crc32 = 0;
 };
 
-/// The tensor of the archive in bytes [offset, offset + length) of a file. Throws Error
-/// (bad_input): no such archive, compressed, not contiguous, an element type without floating
-/// point, larger than 4 GiB.
+/// What an archive may take in memory.
+struct ArchiveBounds {
+  std::int64_t directory_bytes = std::int64_t{64} << 20;
+  std::int64_t pickle_bytes = std::int64_t{256} << 20;
+  std::uint32_t pickle_cells = std::uint32_t{1} << 25;
+};
+
+/// The archive in bytes [offset, offset + length) of a file: its pickle, and where the bytes of its
+/// tensors lie. Files of more than 4 GiB are zip64's.
+class TorchArchive {
+ public:
+  /// Throws Error (bad_input): no such archive, compressed, damaged, a pickle out of bounds.
+  TorchArchive(const PositionedFile& file, std::int64_t offset, std::int64_t length,
+               const ArchiveBounds& bounds = {});
+
+  const Pickle& pickle() const { return pickle_; }
+  /// Whether a value of the pickle is a tensor of floating-point numbers.
+  bool is_tensor(PickleValue value) const;
+  /// Throws Error (bad_input) for what is none, not contiguous, or larger than its storage.
+  ArchivedTensor tensor(PickleValue value) const;
+
+ private:
+  struct Member {
+    std::int64_t header = 0;  ///< of its local header in the archive
+    std::int64_t bytes = 0;
+    std::uint32_t crc32 = 0;
+  };
+  struct Directory {
+    std::int64_t entries = 0, bytes = 0, offset = 0;
+  };
+
+  Error error(std::string what) const;
+  std::string text_at(const PositionedFile& file, std::int64_t offset, std::int64_t bytes) const;
+  Directory find_directory(const PositionedFile& file) const;
+  Directory wide_directory(const PositionedFile& file, std::int64_t locator) const;
+  void read_directory(const PositionedFile& file, const ArchiveBounds& bounds);
+  std::size_t read_entry(const std::string& directory, std::size_t at);
+  void place_members(const PositionedFile& file);
+  const Member& member(std::string_view end_of_name) const;
+  /// The arguments of what rebuilds a tensor; none for other values.
+  std::span<const PickleValue> rebuilt(PickleValue value) const;
+  std::span<const PickleValue> storage_of(std::span<const PickleValue> arguments) const;
+  Shape shape_of(PickleValue value) const;
+
+  std::string path_;
+  std::int64_t begin_, length_;
+  std::map<std::string, Member, std::less<>> members_;  ///< by name behind the folder
+  Pickle pickle_;
+};
+
+/// The tensor that an archive consists of. Throws Error (bad_input), also for another value.
 ArchivedTensor find_archived_tensor(const PositionedFile& file, std::int64_t offset,
                                     std::int64_t length);
+
+/// Elements [first, first + out.size()) as float; `scratch` is memory to be used again.
+void read_floats(const PositionedFile& file, const ArchivedTensor& tensor, std::int64_t first,
+                 std::span<float> out, std::vector<std::byte>& scratch);
+
+/// Reads all of a tensor's storage; throws Error naming `tensor_name` where its checksum is wrong.
+void check_storage(const PositionedFile& file, const ArchivedTensor& tensor,
+                   const std::string& tensor_name, std::vector<std::byte>& scratch);
 
 /// Such an archive of a contiguous float32 tensor, but for the storage: `head` comes before its
 /// bytes, `tail` behind them.

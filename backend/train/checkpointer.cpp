@@ -12,11 +12,14 @@
 #include <utility>
 
 #include "backend/checkpoint/checkpoint_folder.h"
+#include "backend/checkpoint/checkpoint_reader.h"
 #include "backend/checkpoint/checkpoint_writer.h"
+#include "backend/checkpoint/foreign_reader.h"
 #include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "core/format/is_there.h"
 #include "core/model/huggingface.h"
+#include "core/native/resolved_strategy.h"
 
 namespace shardscope {
 namespace {
@@ -71,9 +74,13 @@ fs::path chosen_folder(const ResumeChoice& choice, const Job& job) {
   }
   if (!choice.checkpoint.empty()) {
     if (is_there(choice.checkpoint / checkpoint_index_name)) return choice.checkpoint;
-    throw Error({.where = choice.checkpoint.string(),
-                 .what = fmt::format("is no checkpoint: it has no {}", checkpoint_index_name),
-                 .way_out = "give a folder like RUN/checkpoints/step-00000050"});
+    if (is_foreign_checkpoint(choice.checkpoint)) return choice.checkpoint;
+    throw Error(
+        {.where = choice.checkpoint.string(),
+         .what = fmt::format("is no checkpoint: it has no {}, and is no folder of PyTorch's, "
+                             "accelerate's or DeepSpeed's",
+                             checkpoint_index_name),
+         .way_out = "give a folder like RUN/checkpoints/step-00000050"});
   }
   if (choice.may_start_anew) return {};
   throw Error({.where = checkpoints.string(),
@@ -239,11 +246,32 @@ CheckpointLayout Checkpointer::layout() const {
           .precision = std::string(name_of(strategy.precision))};
 }
 
-std::shared_ptr<CheckpointReader> open_checkpoint(const ResumeChoice& choice, const Job& job,
-                                                  Communicator& world) {
-  const std::string chosen =
+namespace {
+
+/// Tokens of one step, over all ranks.
+std::int64_t tokens_of_step(const Job& job, int world) {
+  const Mesh mesh = resolved(job.strategy, world, "strategy").mesh;
+  return job.batch * job.seq * job.accumulate * mesh.replicate * mesh.shard;
+}
+
+std::shared_ptr<Checkpoint> open_of_others(const fs::path& folder, const ResumeChoice& choice,
+                                           const Job& job, int world) {
+  ForeignCheckpoint opened = open_foreign(folder);
+  const std::int64_t usual = job.token_start + step_of(opened) * tokens_of_step(job, world);
+  return std::make_shared<ForeignReader>(
+      std::move(opened), ForeignModel{.config = config_path(job.model),
+                                      .next_token = choice.next_token.value_or(usual)});
+}
+
+}  // namespace
+
+std::shared_ptr<Checkpoint> open_checkpoint(const ResumeChoice& choice, const Job& job,
+                                            Communicator& world) {
+  const fs::path chosen =
       from_rank_0(world.rank() == 0 ? chosen_folder(choice, job).string() : "", world);
   if (chosen.empty()) return nullptr;
+  if (!is_there(chosen / checkpoint_index_name))
+    return open_of_others(chosen, choice, job, world.size());
   return std::make_shared<CheckpointReader>(chosen);
 }
 

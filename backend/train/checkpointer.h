@@ -83,10 +83,13 @@ struct ResumeChoice {
   bool newest = false;               ///< the newest whole one of the run folder, if there is one
   std::filesystem::path checkpoint;  ///< else this one; empty: none
   bool may_start_anew = false;       ///< where there is none
+  /// Global token offset at which the data goes on, where another library saved the checkpoint;
+  /// none: behind as many steps of this job as it has done.
+  std::optional<std::int64_t> next_token = {};
 };
-/// Collective: rank 0 chooses, all open the same. Null: there is none, and that is allowed. Throws
-/// Error.
-std::shared_ptr<CheckpointReader> open_checkpoint(const ResumeChoice& choice, const Job& job,
-                                                  Communicator& world);
+/// Collective: rank 0 chooses, all open the same, ours or another library's. Null: there is none,
+/// and that is allowed. Throws Error.
+std::shared_ptr<Checkpoint> open_checkpoint(const ResumeChoice& choice, const Job& job,
+                                            Communicator& world);
 
 }  // namespace shardscope

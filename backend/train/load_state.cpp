@@ -10,7 +10,7 @@
 namespace shardscope {
 namespace {
 
-ParameterSource saved_state(std::shared_ptr<CheckpointReader> checkpoint, const Model& model,
+ParameterSource saved_state(std::shared_ptr<Checkpoint> checkpoint, const Model& model,
                             std::string state) {
   return [checkpoint = std::move(checkpoint), &model, state = std::move(state)](
              ParameterId parameter, std::int64_t first, std::span<float> out) {
@@ -18,7 +18,7 @@ ParameterSource saved_state(std::shared_ptr<CheckpointReader> checkpoint, const 
   };
 }
 
-void require_state(const CheckpointReader& checkpoint, const Model& model, std::string_view state,
+void require_state(const Checkpoint& checkpoint, const Model& model, std::string_view state,
                    const std::vector<UnitStorage>& storages) {
   for (const UnitStorage& storage : storages)
     for (const FlatSlot& slot : storage.unit->slots) {
@@ -42,11 +42,11 @@ void require_state(const CheckpointReader& checkpoint, const Model& model, std::
 
 }  // namespace
 
-ParameterSource saved_parameters(std::shared_ptr<CheckpointReader> checkpoint, const Model& model) {
+ParameterSource saved_parameters(std::shared_ptr<Checkpoint> checkpoint, const Model& model) {
   return saved_state(std::move(checkpoint), model, std::string(parameters_state));
 }
 
-void load_state(const std::shared_ptr<CheckpointReader>& checkpoint, const Model& model,
+void load_state(const std::shared_ptr<Checkpoint>& checkpoint, const Model& model,
                 const Executor& executor) {
   require_state(*checkpoint, model, parameters_state, exact_storages(executor));
   for (const OptimizerState& state : optimizer_states)

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "backend/checkpoint/checkpoint_reader.h"
+#include "backend/checkpoint/checkpoint.h"
 #include "backend/executor/executor.h"
 #include "core/model/model.h"
 #include "core/model/model_folder.h"
@@ -11,12 +11,12 @@
 namespace shardscope {
 
 /// The parameters in a checkpoint, in place of start weights.
-ParameterSource saved_parameters(std::shared_ptr<CheckpointReader> checkpoint, const Model& model);
+ParameterSource saved_parameters(std::shared_ptr<Checkpoint> checkpoint, const Model& model);
 
 /// Fills parameters and optimizer states; only what this rank keeps is read, however the checkpoint
 /// was laid out. Throws Error for a tensor that is missing or has another shape, before anything is
 /// changed.
-void load_state(const std::shared_ptr<CheckpointReader>& checkpoint, const Model& model,
+void load_state(const std::shared_ptr<Checkpoint>& checkpoint, const Model& model,
                 const Executor& executor);
 
 }  // namespace shardscope

@@ -96,19 +96,24 @@ std::string metrics_until(const std::filesystem::path& path, std::int64_t step) 
   return kept;
 }
 
-LineFile metrics_file(const std::filesystem::path& path, const CheckpointReader* resumed_from) {
+LineFile metrics_file(const std::filesystem::path& path, const Checkpoint* resumed_from) {
   if (!resumed_from) return LineFile(path);
   write_atomically(path, metrics_until(path, resumed_from->index().progress.step));
   return LineFile(path, LineFile::Existing::continued);
 }
 
-/// What rank 0 leaves in the run folder before the first step.
-LineFile start_run_folder(const Job& job, const CheckpointReader* resumed_from) {
+/// What rank 0 leaves in the run folder before the first step. Its job needs no file outside of the
+/// folder to be predicted again, and to be trained again no more than the data, and the weights
+/// that it began with.
+LineFile start_run_folder(const Job& job, const Checkpoint* resumed_from) {
   const RunFolder folder{job.output};
+  Job left = job;
   const std::filesystem::path config = config_path(job.model);
-  if (config.extension() == ".json" && is_there(config))
+  if (config.extension() == ".json" && is_there(config)) {
     write_atomically(folder.config(), read_whole(config));
-  write_atomically(folder.job(), to_json(job));
+    if (job.weights != StartWeights::pretrained) left.model = folder.config();
+  }
+  write_atomically(folder.job(), to_json(left, folder.root));
   return metrics_file(folder.metrics(), resumed_from);
 }
 
@@ -165,7 +170,7 @@ class Run {
         progress_(job.steps, options.quiet || !leads_) {
     if (leads_) remove_partial(checkpoints_of(job.output));
     require_same_job(job, *world_);
-    std::shared_ptr<CheckpointReader> checkpoint;
+    std::shared_ptr<Checkpoint> checkpoint;
     if (options.resume) checkpoint = open_checkpoint(*options.resume, job, *world_);
     if (!checkpoint) require_same_weights(job, *world_);
     if (leads_) metrics_.emplace(start_run_folder(job, checkpoint.get()));
@@ -233,11 +238,14 @@ class Run {
     if (job_.save_model) save_model(job_.output / "model", job_.model, *trainer_, *world_);
   }
 
-  void tell_resumed(const CheckpointReader& checkpoint) {
+  void tell_resumed(const Checkpoint& checkpoint) {
     const TrainingProgress& from = checkpoint.index().progress;
     if (!options_.quiet)
       fmt::print(stderr, "goes on behind step {} of {}\n", from.step, checkpoint.folder().string());
-    if (from.data_tokens != trainer_->tokens().size())
+    if (from.data_tokens == 0 && !options_.quiet)
+      fmt::print(stderr, "the place in the data is not saved: it is taken to be token {}\n",
+                 from.next_token);
+    if (from.data_tokens != 0 && from.data_tokens != trainer_->tokens().size())
       fmt::print(stderr, "the data has {} tokens and had {}: other batches follow\n",
                  trainer_->tokens().size(), from.data_tokens);
   }

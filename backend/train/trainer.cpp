@@ -58,7 +58,7 @@ Schedule schedule_of(const Job& job, const Model& model, const Communicator& wor
                          world.rank(), device.target());
 }
 
-TrainingProgress start_of(const Job& job, const CheckpointReader* checkpoint) {
+TrainingProgress start_of(const Job& job, const Checkpoint* checkpoint) {
   if (checkpoint) return checkpoint->index().progress;
   return {.next_token = job.token_start, .seed = job.seed};
 }
@@ -88,7 +88,7 @@ Error not_finite(const StepMetrics& metrics, const std::string& more = {}) {
 }  // namespace
 
 Trainer::Trainer(const Job& job, Communicator& world, Device& device,
-                 std::shared_ptr<CheckpointReader> resume_from)
+                 std::shared_ptr<Checkpoint> resume_from)
     : job_(job),
       resumed_from_(std::move(resume_from)),
       start_(start_of(job, resumed_from_.get())),

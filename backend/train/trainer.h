@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/checkpoint/checkpoint_reader.h"
+#include "backend/checkpoint/checkpoint.h"
 #include "backend/comm/communicator.h"
 #include "backend/data/token_batch.h"
 #include "backend/data/token_stream.h"
@@ -32,7 +32,7 @@ class Trainer {
   /// Error for whatever the job gets wrong. With `resume_from`, goes on from that checkpoint,
   /// whatever its layout: model, optimizer, schedule of the learning rate and data continue.
   Trainer(const Job& job, Communicator& world, Device& device,
-          std::shared_ptr<CheckpointReader> resume_from = nullptr);
+          std::shared_ptr<Checkpoint> resume_from = nullptr);
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
@@ -67,7 +67,7 @@ class Trainer {
   bool is_timed(std::int64_t step) const;
 
   const Job& job_;
-  std::shared_ptr<CheckpointReader> resumed_from_;
+  std::shared_ptr<Checkpoint> resumed_from_;
   TrainingProgress start_;  ///< where this process began
   Model model_;
   TokenStream tokens_;

@@ -183,11 +183,9 @@ std::string attention_of_config(const JsonValue& config) {
     if (value && value->is_object()) value = value->find("");
     if (!value) continue;
     const std::string name = value->string();
-    if (name == "eager" || name == "sdpa") return name;
+    if (name == "eager" || name == "sdpa" || name.starts_with("flash_attention")) return name;
     throw value->error(fmt::format("attention by \"{}\" is not simulated", shown(name)),
-                       name.starts_with("flash_attention")
-                           ? "give --attention flash, PyTorch's own kernel of it"
-                           : "write eager or sdpa, or give --attention");
+                       "write eager or sdpa, or give --attention");
   }
   return {};
 }

@@ -26,8 +26,10 @@ struct ModelOptions {
 /// Throws Error with file, line and key: unknown model_type or architecture (names those known),
 /// wrong type, shapes that do not divide.
 Model model_of_config(const JsonValue& config, const ModelOptions& options = {});
-/// The attn_implementation that the config asks for, "eager" or "sdpa"; "" where it asks for none.
-/// Throws Error for others, which are not simulated.
+/// The attn_implementation that the config asks for, "eager", "sdpa" or "flash_attention_2" (with
+/// another number); "" where it asks for none. Source: transformers 5.24, configuration_utils.py:
+/// both names of the key count, and flash_attention needs its package where it trains. Throws Error
+/// for others, which are not simulated.
 std::string attention_of_config(const JsonValue& config);
 /// Throws Error where the config makes attention return its weights, which keeps them in memory.
 void refuse_attention_weights(const JsonValue& config);

@@ -20,6 +20,9 @@ struct Quantization {
   double outlier_threshold = 6;              ///< llm_int8_threshold
   std::vector<std::string> skipped_modules;  ///< llm_int8_skip_modules; empty: the output embedding
   std::int64_t group_size = 128;             ///< inputs that share a scale, of GPTQ and AWQ
+  /// Linear4bit keeps its input until autograd's node goes: bitsandbytes before 0.43.2 (its pull
+  /// request 1270).
+  bool keeps_inputs = false;
   /// bitsandbytes' Linear4bit.
   bool is_4bit() const { return kind == QuantizationKind::nf4 || kind == QuantizationKind::fp4; }
   /// Packed by GPTQ or AWQ before it is loaded: 4 bits, eight in an int32.

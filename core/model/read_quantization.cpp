@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <string>
 
@@ -102,6 +103,25 @@ std::int64_t group_of(std::string_view text, const Refusal& refusal) {
   return group;
 }
 
+constexpr std::string_view version_key = "bitsandbytes=";
+
+/// Quantization::keeps_inputs of a version such as 0.43.1.
+template <class Refusal>
+bool keeps_inputs(std::string_view version, const Refusal& refusal) {
+  std::array<int, 3> parts{};
+  std::string_view rest = version;
+  for (int& part : parts) {
+    const auto read = std::from_chars(rest.data(), rest.data() + rest.size(), part);
+    if (read.ec != std::errc() || part < 0)
+      throw refusal(fmt::format("bitsandbytes={} is no version", version));
+    rest.remove_prefix(static_cast<std::size_t>(read.ptr - rest.data()));
+    if (rest.empty()) break;
+    if (rest.front() != '.') throw refusal(fmt::format("bitsandbytes={} is no version", version));
+    rest.remove_prefix(1);
+  }
+  return parts < std::array{0, 43, 2};
+}
+
 }  // namespace
 
 Quantization parse_quantization(std::string_view text, std::string_view where) {
@@ -143,6 +163,8 @@ Quantization parse_quantization(std::string_view text, std::string_view where) {
       result.compute_dtype = dtype_after("compute=");
     else if (part.starts_with("storage="))
       result.storage_dtype = dtype_after("storage=");
+    else if (part.starts_with(version_key))
+      result.keeps_inputs = keeps_inputs(part.substr(version_key.size()), refusal);
     else
       throw refusal(fmt::format("\"{}\" is no setting of a quantised base", part));
     first = false;

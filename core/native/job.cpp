@@ -334,8 +334,9 @@ const std::vector<Key>& keys() {
        "order of a pipeline's forwards and backwards; `accumulate` are its micro-batches",
        [](V v, Job& j) { j.pipeline.schedule = parse_pipeline_schedule(v.string(), v.where()); },
        [](const Job& j) -> Json { return name_of(j.pipeline.schedule); }},
-      {"pipeline.stages", "layers | work | numbers of layers such as \"3,4,4,3\"",
-       "how layers are dealt out to stages: as many each, as much work each, or as given",
+      {"pipeline.stages", "layers | work | time | memory | numbers of layers such as \"3,4,4,3\"",
+       "how layers are dealt out to stages: as many each, as much work each, by predicted time or "
+       "memory, or as given",
        [](V v, Job& j) { parse_stages(v.string(), v.where(), j.pipeline); },
        [](const Job& j) -> Json { return text_of_stages(j.pipeline); }},
       {"pipeline.stages_per_rank", "integer from 1 to 1024",
@@ -508,7 +509,9 @@ void read_key(const Key& key, const JsonValue& file, Job& job) {
 }
 
 void make_absolute(std::filesystem::path& path, const std::filesystem::path& folder) {
-  if (!path.empty()) path = (folder / path).lexically_normal();
+  if (path.empty()) return;
+  path = (folder / path).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
 }
 
 /// Of a cluster, which may be a ready profile's name, too.

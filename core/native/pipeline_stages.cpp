@@ -198,6 +198,14 @@ std::vector<int> blocks_of_stages(const Model& model, const PipelineChoice& choi
          .what = fmt::format("{} stages are more than the model's {} layers", stages, blocks),
          .way_out = fmt::format("use at most {} stages", blocks)});
   }
+  if (needs_prediction(choice.balance)) {
+    throw Error({.where = std::string(where),
+                 .what = fmt::format("dealing layers out by {} takes a prediction, and none is "
+                                     "made here",
+                                     name_of(choice.balance)),
+                 .way_out = "give layers, work or numbers of layers such as 3,4,4,3; simulate says "
+                            "which numbers"});
+  }
   return choice.balance == StageBalance::layers ? equal_blocks(blocks, stages)
                                                 : balanced_blocks(*model.decoder, stages);
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "core/base/error.h"
@@ -10,24 +12,25 @@ namespace shardscope {
 namespace {
 
 constexpr int most_layers = 1 << 20;
+constexpr std::array<std::string_view, 4> balances{"layers", "work", "time", "memory"};
 
 [[noreturn]] void fail(std::string_view text, std::string_view where) {
   throw Error({.where = std::string(where),
-               .what = fmt::format("\"{}\" is neither layers, work nor numbers of layers", text),
+               .what = fmt::format(
+                   "\"{}\" is none of layers, work, time, memory and numbers of layers", text),
                .way_out = "give for example layers, work or 3,4,4,3"});
 }
 
 }  // namespace
 
 std::string_view name_of(StageBalance balance) {
-  return balance == StageBalance::layers ? "layers" : "work";
+  return balances[static_cast<std::size_t>(balance)];
 }
 
 void parse_stages(std::string_view text, std::string_view where, PipelineChoice& choice) {
   choice.layers.clear();
-  for (const StageBalance balance : {StageBalance::layers, StageBalance::work}) {
-    if (text != name_of(balance)) continue;
-    choice.balance = balance;
+  if (const auto named = std::ranges::find(balances, text); named != balances.end()) {
+    choice.balance = static_cast<StageBalance>(named - balances.begin());
     return;
   }
   const char* at = text.data();

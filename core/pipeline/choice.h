@@ -13,9 +13,13 @@ namespace shardscope {
 /// How layers are dealt out to stages that no list gives them to.
 enum class StageBalance : std::uint8_t {
   layers,  ///< as many layers each; the first stages have one more where they do not divide
-  work     ///< so that the stage with most matrix elements has as few as possible; the head counts
+  work,    ///< so that the stage with most matrix elements has as few as possible; the head counts
+  time,    ///< so that the step of all stages together takes as short as possible
+  memory   ///< so that the rank with the largest peak has as small a one as possible
 };
 std::string_view name_of(StageBalance balance);
+/// Whether it takes a prediction to deal the layers out.
+inline bool needs_prediction(StageBalance balance) { return balance >= StageBalance::time; }
 
 struct PipelineChoice {
   PipelineScheduleKind schedule = PipelineScheduleKind::one_f_one_b;
@@ -25,7 +29,8 @@ struct PipelineChoice {
   bool operator==(const PipelineChoice&) const = default;
 };
 
-/// "layers", "work" or numbers of layers such as "3,4,4,3"; throws Error naming `where`.
+/// "layers", "work", "time", "memory" or numbers of layers such as "3,4,4,3"; throws Error naming
+/// `where`.
 void parse_stages(std::string_view text, std::string_view where, PipelineChoice& choice);
 std::string text_of_stages(const PipelineChoice& choice);
 

@@ -4,7 +4,9 @@
 #include <QKeySequence>
 #include <QList>
 #include <QString>
+#include <QStyle>
 #include <functional>
+#include <optional>
 
 namespace shardscope::gui {
 
@@ -13,8 +15,9 @@ struct Command {
   QString text;   ///< "Zoom in"
   QList<QKeySequence> keys = {};
   std::function<void()> run;
-  std::function<bool()> is_enabled = {};  ///< null: always
-  std::function<bool()> is_checked = {};  ///< null: it has no state
+  std::function<bool()> is_enabled = {};            ///< null: always
+  std::function<bool()> is_checked = {};            ///< null: it has no state
+  std::optional<QStyle::StandardPixmap> icon = {};  ///< in its menu
 };
 
 }  // namespace shardscope::gui

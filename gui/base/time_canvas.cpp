@@ -118,8 +118,8 @@ void TimeCanvas::draw_cursors(QPainter& painter, const TimeScale& scale, double 
     line(cursors.range->end, QPen(theme.accent, 1), {});
   }
   if (cursors.hover) line(*cursors.hover, QPen(theme.faint_ink, 1, Qt::DotLine), {});
-  if (cursors.a) line(*cursors.a, QPen(theme.accent, 2), QStringLiteral("A"));
-  if (cursors.b) line(*cursors.b, QPen(theme.more, 2, Qt::DashLine), QStringLiteral("B"));
+  if (cursors.a) line(*cursors.a, QPen(theme.accent, 2), QStringLiteral("1"));
+  if (cursors.b) line(*cursors.b, QPen(theme.more, 2, Qt::DashLine), QStringLiteral("2"));
 }
 
 void TimeCanvas::paintEvent(QPaintEvent*) {

@@ -47,7 +47,7 @@ class TimeCanvas : public QWidget {
 
   /// Ticks with their labels along the top edge, and grid lines down to `bottom`.
   void draw_axis(QPainter& painter, const TimeScale& scale, double top, double bottom) const;
-  /// Hover line, A and B, the dragged range.
+  /// Hover line, the cursors 1 and 2, the dragged range.
   void draw_cursors(QPainter& painter, const TimeScale& scale, double top, double bottom) const;
 
   void paintEvent(QPaintEvent* event) override;

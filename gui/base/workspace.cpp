@@ -56,7 +56,10 @@ void Workspace::add(const ScenarioPointer& scenario) {
   a_ = now(renamed, a_);
   b_ = now(renamed, b_);
   Q_EMIT scenarios_changed();
-  if (is_shown) measure_axis();
+  if (is_shown) {
+    forget_step();
+    measure_axis();
+  }
   if (is_shown || is_pair_renamed) Q_EMIT pair_changed();
   Selection selected = selection_;
   selected.scenario = now(renamed, selected.scenario);
@@ -72,6 +75,7 @@ void Workspace::remove(const ScenarioPointer& scenario) {
   if (!a_ && !scenarios_.empty()) a_ = scenarios_.front();
   Q_EMIT scenarios_changed();
   if (!was_shown) return;
+  forget_step();
   measure_axis();
   Q_EMIT pair_changed();
 }
@@ -80,6 +84,7 @@ void Workspace::set_a(const ScenarioPointer& scenario) {
   if (a_ == scenario) return;
   if (b_ == scenario) b_ = a_;
   a_ = scenario;
+  forget_step();
   measure_axis();
   Q_EMIT pair_changed();
 }
@@ -88,6 +93,7 @@ void Workspace::set_b(const ScenarioPointer& scenario) {
   if (b_ == scenario) return;
   if (a_ == scenario) return swap_a_and_b();
   b_ = scenario;
+  forget_step();
   measure_axis();
   Q_EMIT pair_changed();
 }
@@ -117,8 +123,32 @@ void Workspace::set_time_mode(TimeMode mode) {
   measure_axis();
 }
 
+void Workspace::set_step(StepChoice step) {
+  measuring_.request_stop();
+  if (step_ == step) return;
+  measuring_ = tasks_.run(
+      this,
+      [a = a_, b = b_, step](std::stop_token stop) {
+        for (const ScenarioPointer& scenario : {a, b})
+          if (scenario && !stop.stop_requested()) measure_times(*scenario, step);
+        return step;
+      },
+      [this](StepChoice measured) {
+        step_ = measured;
+        if (time_mode_ != TimeMode::time) return measure_axis();
+        Q_EMIT axis_changed();
+        std::optional<TimeRange> all;
+        for (const ScenarioPointer& scenario : {a_, b_}) {
+          if (!scenario) continue;
+          const auto extent = step_extent(*scenario, time_mode_, a_.get(), step_);
+          if (extent) all = all ? united(*all, *extent) : *extent;
+        }
+        if (all) show(step_ ? *all : whole_);
+      });
+}
+
 TimeMap Workspace::time_map(const Scenario& scenario, SideKind side, std::size_t rank) const {
-  return gui::time_map(scenario, side, rank, time_mode_, a_.get());
+  return gui::time_map(scenario, side, rank, time_mode_, a_.get(), step_);
 }
 
 void Workspace::show(TimeRange range, Remember remember) {
@@ -150,11 +180,53 @@ void Workspace::set_cursors(const Cursors& cursors) {
   Q_EMIT cursors_changed();
 }
 
+/// What a step of other scenarios needs is not measured yet.
+void Workspace::forget_step() {
+  measuring_.request_stop();
+  step_.reset();
+}
+
+void Workspace::set_notes(std::vector<TimeNote> notes) {
+  if (notes_ == notes) return;
+  notes_ = std::move(notes);
+  Q_EMIT notes_changed();
+}
+
+std::optional<double> Workspace::axis_time_of(const TimeNote& note) const {
+  for (const ScenarioPointer& scenario : {a_, b_}) {
+    if (!scenario || scenario->path != note.scenario) continue;
+    return time_map(*scenario, note.side, note.rank).axis_of(note.clock_ns);
+  }
+  return std::nullopt;
+}
+
+std::optional<TimeNote> Workspace::note_at(double axis_time, std::string text) const {
+  if (!a_ || a_->path.empty()) return std::nullopt;
+  for (const SideKind side : {SideKind::profiled, SideKind::predicted}) {
+    const Side* of = a_->side(side);
+    if (of == nullptr || !of->has_trace()) continue;
+    return TimeNote{.scenario = a_->path,
+                    .side = side,
+                    .rank = 0,
+                    .clock_ns = time_map(*a_, side, 0).clock_of(axis_time),
+                    .text = std::move(text)};
+  }
+  return std::nullopt;
+}
+
+void Workspace::set_marks(std::vector<TimeRange> marks) {
+  if (*marks_ == marks) return;
+  marks_ = std::make_shared<const std::vector<TimeRange>>(std::move(marks));
+  Q_EMIT marks_changed();
+}
+
+void Workspace::show_selection_in(const QString& view_id) { Q_EMIT view_wanted(view_id); }
+
 void Workspace::measure_axis() {
   std::optional<TimeRange> all;
   for (const ScenarioPointer& scenario : {a_, b_}) {
     if (!scenario) continue;
-    const auto extent = axis_extent(*scenario, time_mode_, a_.get());
+    const auto extent = axis_extent(*scenario, time_mode_, a_.get(), step_);
     if (extent) all = all ? united(*all, *extent) : *extent;
   }
   whole_ = all.value_or(TimeRange{});

@@ -4,14 +4,18 @@
 #include <QObject>
 #include <QString>
 #include <cstddef>
+#include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "gui/base/tasks.h"
 #include "gui/data/scenario.h"
 #include "gui/data/time_map.h"
+#include "gui/data/time_note.h"
 #include "gui/data/time_range.h"
+#include "gui/data/trace_times.h"
 #include "gui/data/zoom_history.h"
 
 namespace shardscope::gui {
@@ -33,7 +37,7 @@ struct Selection {
 
 /// Marks on the axis, nanoseconds.
 struct Cursors {
-  std::optional<double> a, b;      ///< set by the user, to compare two instants
+  std::optional<double> a, b;      ///< 1 and 2 on the screen: set by the user, to compare instants
   std::optional<double> hover;     ///< under the mouse, in whichever view
   std::optional<TimeRange> range;  ///< dragged
   bool operator==(const Cursors&) const = default;
@@ -67,6 +71,10 @@ class Workspace : public QObject {
 
   TimeMode time_mode() const { return time_mode_; }
   void set_time_mode(TimeMode mode);
+  /// The step that the axis begins with. What it needs is measured beside the UI thread first;
+  /// `axis_changed` tells when it is there. In the mode `time` the visible range moves to it.
+  StepChoice step() const { return step_; }
+  void set_step(StepChoice step);
   /// How a side's clock lies on the axis, by the time mode. `rank` is an index into Side::ranks.
   TimeMap time_map(const Scenario& scenario, SideKind side, std::size_t rank) const;
   /// From the first to the last time that any shown side has.
@@ -83,6 +91,20 @@ class Workspace : public QObject {
   const Cursors& cursors() const { return cursors_; }
   void set_cursors(const Cursors& cursors);
 
+  /// What the user wrote beside instants; kept in the session.
+  const std::vector<TimeNote>& notes() const { return notes_; }
+  void set_notes(std::vector<TimeNote> notes);
+  /// Where the note lies on the axis; none: its scenario is neither A nor B.
+  std::optional<double> axis_time_of(const TimeNote& note) const;
+  /// A note at an instant of the axis, on the clock of A's first side with a trace; none without.
+  std::optional<TimeNote> note_at(double axis_time, std::string text) const;
+
+  /// Stretches that a query found, drawn over the timeline; never null.
+  const std::shared_ptr<const std::vector<TimeRange>>& marks() const { return marks_; }
+  void set_marks(std::vector<TimeRange> marks);
+  /// Views do not know each other: one that wants the selection shown in another says which.
+  void show_selection_in(const QString& view_id);
+
  Q_SIGNALS:
   void scenarios_changed();
   void pair_changed();  ///< A or B
@@ -91,8 +113,12 @@ class Workspace : public QObject {
   void axis_changed();  ///< time mode or `whole`
   void visible_changed();
   void cursors_changed();
+  void notes_changed();
+  void marks_changed();
+  void view_wanted(const QString& view_id);  ///< the selection is to be seen there
 
  private:
+  void forget_step();
   void measure_axis();
 
   Tasks tasks_;
@@ -100,9 +126,14 @@ class Workspace : public QObject {
   ScenarioPointer a_, b_, ghost_;
   Selection selection_;
   TimeMode time_mode_ = TimeMode::step;
+  StepChoice step_;
+  std::stop_source measuring_;
   TimeRange whole_;
   ZoomHistory history_;
   Cursors cursors_;
+  std::vector<TimeNote> notes_;
+  std::shared_ptr<const std::vector<TimeRange>> marks_ =
+      std::make_shared<const std::vector<TimeRange>>();
 };
 
 }  // namespace shardscope::gui

@@ -61,11 +61,39 @@ Magnitudes magnitudes_of(const std::vector<double>& numbers) {
 
 }  // namespace
 
+std::string common_modules(const std::vector<std::string>& names) {
+  std::string_view common;
+  int counted = 0;
+  for (const std::string_view name : names) {
+    const std::string_view modules = name.substr(0, name.find(' '));
+    if (modules.find('.') == std::string_view::npos) continue;
+    if (counted++ == 0) {
+      common = modules;
+      continue;
+    }
+    const auto end = std::mismatch(common.begin(), common.end(), modules.begin(), modules.end());
+    common = common.substr(0, static_cast<std::size_t>(end.first - common.begin()));
+  }
+  if (counted < 2) return "";
+  // Up to a dot, behind which no name goes on with a number.
+  for (std::size_t dot = common.rfind('.'); dot != std::string_view::npos && dot > 0;
+       dot = common.rfind('.', dot - 1)) {
+    const std::string_view modules = common.substr(0, dot + 1);
+    const bool counts = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      return name.starts_with(modules) && name.size() > modules.size() &&
+             name[modules.size()] >= '0' && name[modules.size()] <= '9';
+    });
+    if (!counts) return std::string(modules);
+  }
+  return "";
+}
+
 void set_texts(Column& column, const std::vector<std::string>& texts) {
   column.quantity = Quantity::text;
   column.words = texts;
   std::sort(column.words.begin(), column.words.end());
   column.words.erase(std::unique(column.words.begin(), column.words.end()), column.words.end());
+  column.common = common_modules(column.words);
   column.codes.clear();
   column.codes.reserve(texts.size());
   for (const std::string& text : texts)

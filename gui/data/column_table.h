@@ -51,12 +51,18 @@ struct Column {
   std::vector<std::string> words;     ///< of texts, ascending, each once
   std::vector<std::uint32_t> codes;   ///< of texts: index into `words`
   std::vector<CategoryBytes> shares;  ///< what bytes consist of, drawn as bands; or none
+  std::string common;                 ///< of texts: `common_modules` of the words
 
   NumberUnit unit = {};  ///< by `set_units`
   double largest = 0;    ///< magnitude, of its scale; of a difference its own; by `set_units`
 
   bool is_text() const { return quantity == Quantity::text; }
 };
+
+/// The outer modules that all names with modules share, with the dot: "transformer." of
+/// "transformer.h.0", "transformer.h.1 linear_forward" and "(root)", a number staying with what it
+/// counts; "" of fewer than two of them.
+std::string common_modules(const std::vector<std::string>& names);
 
 /// Texts of rows as a column's words and codes.
 void set_texts(Column& column, const std::vector<std::string>& texts);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "core/base/grouped.h"
 
@@ -16,6 +17,15 @@ std::string place_text(const ImportedTrace& trace) {
   text += trace.base_ns != 0 ? ", times since 1970" : ", times since an unknown moment";
   return text;
 }
+
+/// The readers' words for a file that ends before its data does, or in which a part is broken.
+bool says_cut(std::string_view what) {
+  return what.find("cut off") != std::string_view::npos ||
+         what.find("damaged") != std::string_view::npos;
+}
+
+/// So many events of a file are lost that sums over it are wrong.
+bool is_much(std::int64_t skipped, std::int64_t read) { return skipped * 100 > read; }
 
 void add_trace_findings(const ImportedTrace& trace, std::vector<Finding>& findings) {
   add_import_findings(trace.report, trace.file, findings);
@@ -71,7 +81,7 @@ void add_memory_findings(const MemoryReport& report, std::vector<Finding>& findi
   add_unknown_share(report, findings);
   if (report.is_cut)
     findings.push_back({Severity::warning, report.file,
-                        "the beginning of its history was dropped by PyTorch (max_entries)"});
+                        "the beginning of its history was dropped by PyTorch (max_entries)", true});
   if (report.out_of_memory > 0)
     findings.push_back({Severity::warning, report.file,
                         fmt::format("{} requests ran out of memory", report.out_of_memory)});
@@ -85,12 +95,22 @@ void add_import_findings(const ImportReport& report, const std::string& file,
                       fmt::format("{}: {} of {} events kept, {} of text", report.format,
                                   grouped(report.events_kept), grouped(report.events_read),
                                   rounded_text(Bytes{report.text_bytes}))});
+  if (report.events_kept == 0 && report.events_read > 0)
+    findings.push_back(
+        {Severity::warning, file,
+         fmt::format("no usable event among {}: see what was skipped, in Diagnostics",
+                     grouped(report.events_read)),
+         true});
   for (const auto& [reason, count] : report.skipped)
-    findings.push_back(
-        {Severity::warning, file, fmt::format("{} events skipped: {}", grouped(count), reason)});
+    findings.push_back({Severity::warning, file,
+                        fmt::format("{} events skipped: {}", grouped(count), reason),
+                        is_much(count, report.events_read) || says_cut(reason)});
   for (const auto& [what, count] : report.odd)
-    findings.push_back(
-        {Severity::note, file, fmt::format("odd, and kept: {} ({} times)", what, grouped(count))});
+    findings.push_back({says_cut(what) ? Severity::warning : Severity::note, file,
+                        says_cut(what)
+                            ? what + ": what comes after it is missing"
+                            : fmt::format("odd, and kept: {} ({} times)", what, grouped(count)),
+                        says_cut(what)});
   for (const std::string& guess : report.guessed)
     findings.push_back({Severity::note, file, "guessed: " + guess});
 }

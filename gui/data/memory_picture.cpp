@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "gui/data/side_times.h"
+#include "gui/data/snapshot_levels.h"
 #include "gui/data/source_match.h"
 
 namespace shardscope::gui {
@@ -54,24 +55,28 @@ std::optional<MemorySource> chosen_source(const MemoryPictureRequest& request) {
   return sources[std::min(request.source, sources.size() - 1)];
 }
 
-MemorySideCurve side_curve(const Scenario& scenario, const MemorySource& source,
-                           const MemoryPictureRequest& request) {
-  const SideKind kind = source.side;
-  const Side& side = *scenario.side(kind);
-  MemorySideCurve curve{.source = source};
-  const bool has_clock = curve.source.kind == MemorySource::Kind::rank ||
-                         curve.source.kind == MemorySource::Kind::profiler_events;
-  const TimeMap map =
-      has_clock ? time_map(scenario, kind, curve.source.index, request.mode, request.a.get())
-                : TimeMap();
-  curve.levels = on_axis(memory_levels(side, source), map);
-  curve.begins = begins_of(curve.levels);
-  curve.totals = shown_totals(curve.levels, request.shown);
-  curve.reserved = figures_of(curve.levels, [](const MemoryLevel& l) { return l.reserved; });
-  curve.active = figures_of(curve.levels, [](const MemoryLevel& l) { return l.active; });
-  curve.peak = peak_level(curve.levels, all_bands, request.whole.begin, request.whole.end);
-  curve.failed = failed_requests(side, source, curve.levels);
-  return curve;
+/// The rank whose trace has the source's clock, and by how much its times are later there. None:
+/// its times are since its first event.
+std::optional<std::pair<std::size_t, double>> clock_rank(const Side& side,
+                                                         const MemorySource& source) {
+  if (source.kind == MemorySource::Kind::rank || source.kind == MemorySource::Kind::profiler_events)
+    return std::pair(source.index, 0.0);
+  if (source.kind != MemorySource::Kind::snapshot) return std::nullopt;
+  const auto begin = snapshot_begin(*side.snapshots[source.index], source.device);
+  if (!begin) return std::nullopt;
+  for (std::size_t rank = 0; rank < side.ranks.size(); ++rank) {
+    const Trace& trace = *side.ranks[rank];
+    if (side.ranks.size() > 1 && trace.local_rank != source.device) continue;
+    const TimeWindow window = times_of(side.ranks[rank])->device;
+    const double length = snapshot_length(*side.snapshots[source.index], source.device);
+    std::int64_t later = 0;  // a foreign file may say anything of its clock
+    if (__builtin_sub_overflow(*begin, trace.base_ns, &later)) continue;
+    const auto since = static_cast<double>(later);
+    if (since <= static_cast<double>(window.end.ns) &&
+        since + length >= static_cast<double>(window.begin.ns))
+      return std::pair(rank, since);
+  }
+  return std::nullopt;
 }
 
 void compare_sides(ScenarioCurves& curves, const MemoryPictureRequest& request) {
@@ -108,7 +113,7 @@ void add_side(ScenarioCurves& curves, SideKind kind, const std::optional<MemoryS
   if (sources.empty()) return;
   const auto source = matching_source(sources, wanted.value_or(sources.front()));
   if (!source) return curves.unmatched.push_back(kind);
-  MemorySideCurve curve = side_curve(*curves.scenario, *source, request);
+  MemorySideCurve curve = memory_side_curve(*curves.scenario, *source, request);
   if (curve.levels.empty()) return;
   (kind == SideKind::predicted ? curves.predicted : curves.profiled) = std::move(curve);
 }
@@ -159,6 +164,33 @@ void add_held(const ScenarioCurves& curves, BandSet& held) {
 }
 
 }  // namespace
+
+SourceClock source_clock(const Scenario& scenario, const MemorySource& source,
+                         const MemoryPictureRequest& request) {
+  const auto clock = clock_rank(*scenario.side(source.side), source);
+  if (!clock) return {.map = TimeMap()};
+  return {.map = time_map(scenario, source.side, clock->first, request.mode, request.a.get(),
+                          request.step),
+          .shift = clock->second};
+}
+
+MemorySideCurve memory_side_curve(const Scenario& scenario, const MemorySource& source,
+                                  const MemoryPictureRequest& request) {
+  const Side& side = *scenario.side(source.side);
+  MemorySideCurve curve{.source = source};
+  MemoryLevels levels = memory_levels(side, source);
+  const SourceClock clock = source_clock(scenario, source, request);
+  for (MemoryLevel& level : levels.levels) level.begin += clock.shift;
+  levels.end += clock.shift;
+  curve.levels = on_axis(std::move(levels), clock.map);
+  curve.begins = begins_of(curve.levels);
+  curve.totals = shown_totals(curve.levels, request.shown);
+  curve.reserved = figures_of(curve.levels, [](const MemoryLevel& l) { return l.reserved; });
+  curve.active = figures_of(curve.levels, [](const MemoryLevel& l) { return l.active; });
+  curve.peak = peak_level(curve.levels, all_bands, request.whole.begin, request.whole.end);
+  curve.failed = failed_requests(side, source, curve.levels);
+  return curve;
+}
 
 BandBytes predicted_less_profiled(const ScenarioCurves& curves, const PairedLevels::Row& row) {
   if (row.predicted == PairedLevels::none || row.profiled == PairedLevels::none) return {};

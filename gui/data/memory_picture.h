@@ -13,6 +13,7 @@
 #include "gui/data/memory_bands.h"
 #include "gui/data/memory_sources.h"
 #include "gui/data/scenario.h"
+#include "gui/data/trace_times.h"
 
 namespace shardscope::gui {
 
@@ -60,6 +61,7 @@ struct ScenarioCurves {
 struct MemoryPictureRequest {
   ScenarioPointer a, b, ghost;
   TimeMode mode = TimeMode::step;
+  StepChoice step = {};
   TimeRange whole;         ///< where peaks are looked for
   std::size_t source = 0;  ///< of A's sources to choose; the other curves are those that match it
   BandSet shown = all_bands;
@@ -78,6 +80,19 @@ struct MemoryPicture {
   std::optional<std::size_t> selected() const { return request.selected; }
   bool empty() const { return !a || a->empty(); }
 };
+
+/// From a source's times to the axis: `map.axis_of(time + shift)`.
+struct SourceClock {
+  TimeMap map;
+  double shift = 0;
+};
+SourceClock source_clock(const Scenario& scenario, const MemorySource& source,
+                         const MemoryPictureRequest& request);
+
+/// One source of the scenario, laid on the request's axis; `request.a` is what it is laid on. A
+/// snapshot beside a trace of the same time lies by the wall clock, else from its first event on.
+MemorySideCurve memory_side_curve(const Scenario& scenario, const MemorySource& source,
+                                  const MemoryPictureRequest& request);
 
 /// `before`: curves of a picture that differs in other scenarios only are taken over.
 MemoryPicture memory_picture(const MemoryPictureRequest& request, std::stop_token stop = {},

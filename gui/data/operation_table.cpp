@@ -249,6 +249,29 @@ void add_numbers(ColumnTable& table, const std::vector<OperationRow>& rows) {
             });
 }
 
+/// What the operation of the same name takes in the prediction that is being tried.
+void add_what_if(ColumnTable& table, const std::vector<OperationRow>& rows, const Scenario& ghost) {
+  const ComparedTraces traces = compared_traces(ghost, 0);
+  if (traces.predicted == nullptr) return;
+  const std::map<RunKey, NamedRun> tried = named_runs(*traces.predicted);
+  std::map<RunKey, int> seen;
+  table.columns.push_back(number_column(
+      {.id = "duration_what_if",
+       .title = "Duration, what-if",
+       .about = "With the settings that are being tried, by the operation's name",
+       .scale = "duration",
+       .quantity = Quantity::duration,
+       .look = CellLook::predicted},
+      rows, [&](const OperationRow& row) {
+        const OperationFacts* facts = row.any().facts;
+        if (facts == nullptr) return no_number;
+        RunKey key{.name = facts->name, .phase = facts->phase, .micro_batch = facts->micro_batch};
+        key.number = seen[key]++;
+        const auto same = tried.find(key);
+        return same == tried.end() ? no_number : number(same->second.run.duration);
+      }));
+}
+
 void add_causes(ColumnTable& table, const std::vector<OperationRow>& rows) {
   table.columns.push_back(
       text_column({.id = "cause", .title = "Cause", .about = "Why the two differ, most likely"},
@@ -339,7 +362,8 @@ RowTable span_table(const std::shared_ptr<const Trace>& shared, SideKind side) {
 
 }  // namespace
 
-RowTable operation_table(const Scenario& scenario, std::size_t rank, std::stop_token stop) {
+RowTable operation_table(const Scenario& scenario, std::size_t rank, std::stop_token stop,
+                         const Scenario* ghost) {
   const ComparedTraces traces = compared_traces(scenario, rank);
   std::optional<TraceRuns> predicted, profiled;
   // Gaps are compared only where both sides have all that ran.
@@ -360,6 +384,7 @@ RowTable operation_table(const Scenario& scenario, std::size_t rank, std::stop_t
                   .spans = {}};
   add_texts(result.table, rows, traces);
   add_numbers(result.table, rows);
+  if (ghost != nullptr) add_what_if(result.table, rows, *ghost);
   add_causes(result.table, rows);
   set_units(result.table);
   return result;

@@ -28,11 +28,14 @@ std::optional<std::uint32_t> row_with(const RowTable& rows, std::optional<Value>
   return static_cast<std::uint32_t>(place - rows.targets.begin());
 }
 
-std::optional<std::uint32_t> row_with(const RowTable& rows, OperationId operation) {
+std::optional<std::uint32_t> row_with(const RowTable& rows, OperationId operation, bool is_of_b) {
+  const auto of_b = std::partition_point(rows.targets.begin(), rows.targets.end(),
+                                         [](const RowTarget& one) { return !one.is_of_b; });
+  const auto end = is_of_b ? rows.targets.end() : of_b;
   const auto place =
-      std::lower_bound(rows.targets.begin(), rows.targets.end(), operation,
+      std::lower_bound(is_of_b ? of_b : rows.targets.begin(), end, operation,
                        [](const RowTarget& one, OperationId id) { return one.operation < id; });
-  if (place == rows.targets.end() || place->operation != operation) return std::nullopt;
+  if (place == end || place->operation != operation) return std::nullopt;
   return static_cast<std::uint32_t>(place - rows.targets.begin());
 }
 
@@ -51,7 +54,7 @@ std::optional<std::uint32_t> row_of(const RowTable& rows, const RowTarget& targe
   if (rows.targets.empty()) return std::nullopt;
   const bool are_units = !rows.targets.front().operation;
   if (are_units) return row_with(rows, &RowTarget::unit, target.unit);
-  if (target.operation) return row_with(rows, target.operation);
+  if (target.operation) return row_with(rows, target.operation, target.is_of_b);
   for (const auto key : {&RowTarget::event, &RowTarget::profiled_span, &RowTarget::predicted_span})
     if (const auto row = row_with(rows, key, target.*key)) return row;
   return std::nullopt;

@@ -60,8 +60,9 @@ std::string_view name_of(Severity severity);
 /// which identities hold.
 struct Finding {
   Severity severity = Severity::note;
-  std::string where;  ///< file, rank or side
-  std::string what;   ///< one line with its numbers
+  std::string where;    ///< file, rank or side
+  std::string what;     ///< one line with its numbers
+  bool is_gap = false;  ///< so that figures do not stand for the whole run: told at once
 };
 
 struct Scenario {

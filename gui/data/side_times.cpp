@@ -53,33 +53,59 @@ TimeMap laid_on(const TraceTimes& reference, const TraceTimes& times) {
 }  // namespace
 
 TimeMap time_map(const Scenario& scenario, SideKind side, std::size_t rank, TimeMode mode,
-                 const Scenario* reference) {
+                 const Scenario* reference, StepChoice step) {
   const TracePointer trace = trace_of(scenario, side, rank);
   if (!trace) return TimeMap();
-  const auto times = times_of(trace);
+  const auto times = times_of(trace, step);
   if (mode == TimeMode::unit)
     if (const TracePointer other = reference_of(scenario, reference); other && other != trace)
-      return laid_on(*times_of(other), *times);
+      return laid_on(*times_of(other, step), *times);
   return TimeMap(static_cast<double>(extent_of(*times, mode).begin.ns));
 }
 
+namespace {
+
+std::optional<TimeRange> extent_on_axis(const Scenario& scenario, const Side& side, SideKind kind,
+                                        const Scenario* reference, TimeMode map_mode,
+                                        TimeMode extent_mode, StepChoice step) {
+  std::optional<TimeRange> all;
+  for (std::size_t rank = 0; rank < side.ranks.size(); ++rank) {
+    const TimeMap map = time_map(scenario, kind, rank, map_mode, reference, step);
+    const TimeWindow window = extent_of(*times_of(side.ranks[rank], step), extent_mode);
+    const TimeRange range{.begin = map.axis_of(static_cast<double>(window.begin.ns)),
+                          .end = map.axis_of(static_cast<double>(window.end.ns))};
+    all = all ? united(*all, range) : range;
+  }
+  return all;
+}
+
+}  // namespace
+
 std::optional<TimeRange> axis_extent(const Scenario& scenario, TimeMode mode,
-                                     const Scenario* reference) {
+                                     const Scenario* reference, StepChoice step) {
+  std::optional<TimeRange> all;
+  const auto add = [&](const std::optional<TimeRange>& range) {
+    if (range) all = all ? united(*all, *range) : *range;
+  };
+  for (const SideKind kind : {SideKind::predicted, SideKind::profiled}) {
+    const Side* side = scenario.side(kind);
+    if (side == nullptr) continue;
+    add(extent_on_axis(scenario, *side, kind, reference, mode, mode, step));
+    // Snapshots and timelines alone: since their first event.
+    if (const auto memory = memory_extent(*side))
+      add(TimeRange{.begin = 0, .end = static_cast<double>(memory->length().ns)});
+  }
+  return all;
+}
+
+std::optional<TimeRange> step_extent(const Scenario& scenario, TimeMode mode,
+                                     const Scenario* reference, StepChoice step) {
   std::optional<TimeRange> all;
   for (const SideKind kind : {SideKind::predicted, SideKind::profiled}) {
     const Side* side = scenario.side(kind);
-    for (std::size_t rank = 0; side != nullptr && rank < side->ranks.size(); ++rank) {
-      const TimeMap map = time_map(scenario, kind, rank, mode, reference);
-      const TimeWindow window = extent_of(*times_of(side->ranks[rank]), mode);
-      const TimeRange range{.begin = map.axis_of(static_cast<double>(window.begin.ns)),
-                            .end = map.axis_of(static_cast<double>(window.end.ns))};
-      all = all ? united(*all, range) : range;
-    }
-    // Snapshots and timelines alone: since their first event.
-    const auto memory = side == nullptr ? std::nullopt : memory_extent(*side);
-    if (!memory) continue;
-    const TimeRange range{.begin = 0, .end = static_cast<double>(memory->length().ns)};
-    all = all ? united(*all, range) : range;
+    if (side == nullptr) continue;
+    const auto range = extent_on_axis(scenario, *side, kind, reference, mode, TimeMode::step, step);
+    if (range) all = all ? united(*all, *range) : *range;
   }
   return all;
 }

@@ -59,14 +59,14 @@ class EventClock {
 };
 
 constexpr std::int64_t most_us = std::int64_t{1} << 52;
+bool is_usable(std::int64_t time_us) { return time_us >= 0 && time_us < most_us; }
 
 EventClock clock_of(const SnapshotEvents& events) {
   std::vector<std::optional<std::int64_t>> times;
   times.reserve(events.count());
   for (std::size_t i = 0; i < events.count(); ++i) {
     const std::int64_t time = events.time_us[i];
-    const bool is_usable = time >= 0 && time < most_us;
-    times.push_back(is_usable ? std::optional(time * 1000) : std::nullopt);
+    times.push_back(is_usable(time) ? std::optional(time * 1000) : std::nullopt);
   }
   return EventClock(times);
 }
@@ -187,6 +187,24 @@ BandBytes bytes_of_point(const TimelinePoints& points, std::size_t point) {
 
 MemoryLevels snapshot_levels(const MemorySnapshot& snapshot, std::int64_t device) {
   return SnapshotPlay(snapshot, device).levels();
+}
+
+std::optional<std::int64_t> snapshot_begin(const MemorySnapshot& snapshot, std::int64_t device) {
+  const SnapshotEvents* events = snapshot.events_of(device);
+  std::optional<std::int64_t> first;
+  for (std::size_t i = 0; events != nullptr && i < events->count(); ++i)
+    if (is_usable(events->time_us[i]) && (!first || events->time_us[i] * 1000 < *first))
+      first = events->time_us[i] * 1000;
+  return first;
+}
+
+std::vector<double> snapshot_event_times(const MemorySnapshot& snapshot, std::int64_t device) {
+  std::vector<double> times;
+  const SnapshotEvents* events = snapshot.events_of(device);
+  if (events == nullptr) return times;
+  const EventClock clock = clock_of(*events);
+  for (std::size_t i = 0; i < events->count(); ++i) times.push_back(clock.at(i));
+  return times;
 }
 
 double snapshot_length(const MemorySnapshot& snapshot, std::int64_t device) {

@@ -15,6 +15,34 @@ double at_pixel(TimeRange shown, int pixels, int pixel) {
   return shown.begin + shown.length() * pixel / pixels;
 }
 
+/// The place of the part in which `axis` lies.
+std::size_t part_at(const SideCurve& curve, double axis) {
+  const double share = (axis - curve.extent.begin) / curve.extent.length();
+  const double place = share * static_cast<double>(curve_parts);
+  return static_cast<std::size_t>(std::clamp(place, 0.0, static_cast<double>(curve_parts - 1)));
+}
+
+void add_bands(SideCurve& curve, const MemoryLevels& levels) {
+  if (levels.empty() || curve.extent.length() <= 0) return;
+  const auto begin = static_cast<double>(curve.step.begin.ns);
+  const auto end = static_cast<double>(curve.step.end.ns);
+  curve.bands.assign(curve_parts, {});
+  std::vector<Bytes> most(curve_parts);
+  for (std::size_t i = levels.at(begin).value_or(0); i < levels.levels.size(); ++i) {
+    const MemoryLevel& level = levels.levels[i];
+    if (level.begin >= end) break;
+    const double until = i + 1 < levels.levels.size() ? levels.levels[i + 1].begin : levels.end;
+    const std::size_t first = part_at(curve, curve.map.axis_of(std::max(level.begin, begin)));
+    const std::size_t last = part_at(curve, curve.map.axis_of(std::min(until, end)));
+    const Bytes total = level.bytes.total();
+    for (std::size_t part = first; part <= last; ++part) {
+      if (total < most[part]) continue;
+      most[part] = total;
+      curve.bands[part] = level.bytes;
+    }
+  }
+}
+
 /// Levels of the side's first source; what holds as the step begins stands at its begin.
 void add_memory(SideCurve& curve, const Side& side) {
   const std::vector<MemorySource> sources = memory_sources(side);
@@ -32,6 +60,7 @@ void add_memory(SideCurve& curve, const Side& side) {
     curve.peak_bytes = point.bytes;
     curve.peak_axis = point.axis;
   }
+  add_bands(curve, levels);
 }
 
 std::optional<SideCurve> side_curve(const Scenario& scenario, const Side& side, TimeMode mode,
@@ -91,6 +120,18 @@ std::vector<TimeShares> time_shares(const SideCurve& side, TimeRange shown, int 
     if (length > 0) shares[i] = shares_of(times[i], length);
   }
   return shares;
+}
+
+std::vector<std::optional<BandBytes>> band_pixels(const SideCurve& side, TimeRange shown,
+                                                  int pixels) {
+  std::vector<std::optional<BandBytes>> bands(static_cast<std::size_t>(std::max(pixels, 0)));
+  if (side.bands.empty()) return bands;
+  for (int i = 0; i < pixels; ++i) {
+    const double axis = (at_pixel(shown, pixels, i) + at_pixel(shown, pixels, i + 1)) / 2;
+    if (axis >= side.extent.begin && axis < side.extent.end)
+      bands[static_cast<std::size_t>(i)] = side.bands[part_at(side, axis)];
+  }
+  return bands;
 }
 
 std::vector<std::optional<double>> memory_pixels(const SideCurve& side, TimeRange shown,

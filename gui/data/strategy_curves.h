@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gui/data/coverage.h"
+#include "gui/data/memory_bands.h"
 #include "gui/data/scenario.h"
 #include "gui/data/time_map.h"
 #include "gui/data/time_range.h"
@@ -18,6 +19,9 @@ struct MemoryPoint {
   bool operator==(const MemoryPoint&) const = default;
 };
 
+/// More than a small picture has pixels.
+inline constexpr std::size_t curve_parts = 1024;
+
 /// One side of a scenario, of its first rank.
 struct SideCurve {
   SideKind kind = SideKind::predicted;
@@ -25,6 +29,9 @@ struct SideCurve {
   TimeWindow step;                  ///< on the clock
   TimeRange extent;                 ///< of the step, on the axis
   std::vector<MemoryPoint> memory;  ///< ascending
+  /// What is held at the highest level of each of `curve_parts` equal parts of `extent`; empty
+  /// without memory.
+  std::vector<BandBytes> bands;
   double peak_bytes = 0;
   double peak_axis = 0;  ///< when it is first reached
   Coverage coverage;     ///< empty where no device was recorded
@@ -50,5 +57,9 @@ std::vector<TimeShares> time_shares(const SideCurve& side, TimeRange shown, int 
 /// The most bytes that are alive in each of `pixels` equal parts of `shown`; none outside the step.
 std::vector<std::optional<double>> memory_pixels(const SideCurve& side, TimeRange shown,
                                                  int pixels);
+
+/// The bands of the same, from `SideCurve::bands`; none outside the step.
+std::vector<std::optional<BandBytes>> band_pixels(const SideCurve& side, TimeRange shown,
+                                                  int pixels);
 
 }  // namespace shardscope::gui

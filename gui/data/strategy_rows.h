@@ -47,6 +47,7 @@ struct StrategyRow {
   std::optional<Bytes> device_memory;
   bool fits = true;  ///< where `device_memory` is known
   std::optional<SideFigures> predicted, profiled;
+  bool is_tried = false;  ///< a What-if that is no scenario of its own yet
 
   /// The profiled figures, else the predicted ones; null without either.
   const SideFigures* figures() const;

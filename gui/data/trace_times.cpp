@@ -38,13 +38,13 @@ std::vector<std::pair<Landmark, double>> landmarks_of(const Trace& trace, TimeWi
 /// Traces are shared by scenarios that are made of one another, and so are their times.
 class KnownTimes {
  public:
-  std::shared_ptr<const TraceTimes> of(const std::shared_ptr<const Trace>& trace) {
-    if (auto known = find(trace)) return known;
+  std::shared_ptr<const TraceTimes> of(const std::shared_ptr<const Trace>& trace, StepChoice step) {
+    if (auto known = find(trace, step)) return known;
     // Not under the lock: others need not wait. Who measures the same meanwhile finds the same.
-    auto measured = std::make_shared<const TraceTimes>(measure_times(*trace));
+    auto measured = std::make_shared<const TraceTimes>(measure_times(*trace, step));
     const std::lock_guard lock(mutex_);
     std::erase_if(times_, [](const auto& entry) { return entry.second.trace.expired(); });
-    times_[trace.get()] = {.trace = trace, .times = measured};
+    times_[{trace.get(), step}] = {.trace = trace, .times = measured};
     return measured;
   }
 
@@ -54,34 +54,70 @@ class KnownTimes {
     std::shared_ptr<const TraceTimes> times;
   };
 
-  std::shared_ptr<const TraceTimes> find(const std::shared_ptr<const Trace>& trace) {
+  std::shared_ptr<const TraceTimes> find(const std::shared_ptr<const Trace>& trace,
+                                         StepChoice step) {
     const std::lock_guard lock(mutex_);
-    const auto entry = times_.find(trace.get());
+    const auto entry = times_.find({trace.get(), step});
     if (entry == times_.end() || entry->second.trace.lock() != trace) return nullptr;
     return entry->second.times;
   }
 
   std::mutex mutex_;
-  std::map<const Trace*, Entry> times_;
+  std::map<std::pair<const Trace*, StepChoice>, Entry> times_;
 };
 
 }  // namespace
 
-TraceTimes measure_times(const Trace& trace) {
-  TraceTimes times{.device = device_window(trace), .step = shown_step(trace), .landmarks = {}};
+TimeWindow window_of(TraceKind kind, const std::vector<StepWindow>& steps, StepChoice choice) {
+  const auto chosen = std::find_if(steps.begin(), steps.end(), [&](const StepWindow& step) {
+    return choice && step.step == *choice;
+  });
+  if (chosen != steps.end()) return chosen->window;
+  const bool repeats = kind == TraceKind::predicted && choice && *choice > steps.back().step;
+  return repeats ? steps.back().window : steps[steady_step(steps)].window;
+}
+
+TraceTimes measure_times(const Trace& trace, StepChoice step) {
+  TraceTimes times{
+      .device = device_window(trace), .steps = step_windows(trace), .step = {}, .landmarks = {}};
+  times.step = window_of(trace.kind, times.steps, step);
   times.landmarks = landmarks_of(trace, times.step);
   return times;
 }
 
-std::shared_ptr<const TraceTimes> times_of(const std::shared_ptr<const Trace>& trace) {
+std::shared_ptr<const TraceTimes> times_of(const std::shared_ptr<const Trace>& trace,
+                                           StepChoice step) {
   static KnownTimes known;
-  return known.of(trace);
+  return known.of(trace, step);
 }
 
-void measure_times(const Scenario& scenario) {
+void measure_times(const Scenario& scenario, StepChoice step) {
   for (const auto& side : {std::cref(scenario.predicted), std::cref(scenario.profiled)})
     if (side.get())
-      for (const auto& trace : side.get()->ranks) times_of(trace);
+      for (const auto& trace : side.get()->ranks) times_of(trace, step);
+}
+
+std::vector<KnownStep> known_steps(std::span<const ScenarioPointer> scenarios) {
+  std::map<int, KnownStep> known;
+  for (const ScenarioPointer& scenario : scenarios) {
+    if (!scenario) continue;
+    for (const SideKind kind : {SideKind::predicted, SideKind::profiled}) {
+      const Side* side = scenario->side(kind);
+      if (side == nullptr || !side->has_trace()) continue;
+      const auto times = times_of(side->ranks.front());
+      for (const StepWindow& step : times->steps) {
+        if (step.step == 0) continue;  // the trace does not say
+        KnownStep& entry = known[step.step];
+        entry.number = step.step;
+        const bool is_predicted = kind == SideKind::predicted;
+        (is_predicted ? entry.is_predicted : entry.is_profiled) = true;
+        entry.is_steady |= is_predicted && times->steps.size() > 1 && step == times->steps.back();
+      }
+    }
+  }
+  std::vector<KnownStep> result;
+  for (const auto& [number, step] : known) result.push_back(step);
+  return result;
 }
 
 }  // namespace shardscope::gui

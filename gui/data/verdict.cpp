@@ -23,6 +23,7 @@ struct Pair {
   SideKind kind;
   const SideFigures& before;
   const SideFigures& after;
+  const char* time_word = "time";  ///< "time per token" where `after` is scaled to as many tokens
 
   /// The peak of a run that ran out of memory is not that of a step.
   bool has_memory() const {
@@ -78,7 +79,7 @@ std::string same_memory_text(const Pair& pair) {
 }
 
 std::string same_time_text(const Pair& pair) {
-  return fmt::format("the same time (within {})", percent_text(pair.noise_share()));
+  return fmt::format("the same {} (within {})", pair.time_word, percent_text(pair.noise_share()));
 }
 
 /// "saves 41% of memory here (at what cost of time is not known: a x2 has no step time)".
@@ -100,8 +101,8 @@ std::string claim(const Pair& pair) {
   const std::string time = percent_text(pair.time_share());
   if (!pair.has_memory()) {
     if (pair.time() == Direction::same) return "takes " + same_time_text(pair) + " here";
-    return fmt::format("{} {} of time here", pair.time() == Direction::less ? "saves" : "costs",
-                       time);
+    return fmt::format("{} {} of {} here", pair.time() == Direction::less ? "saves" : "costs", time,
+                       pair.time_word);
   }
   const std::string memory = percent_text(pair.memory_share());
   switch (pair.memory()) {
@@ -109,23 +110,24 @@ std::string claim(const Pair& pair) {
       if (pair.time() == Direction::same)
         return fmt::format("saves {} of memory in {} here", memory, same_time_text(pair));
       if (pair.time() == Direction::less)
-        return fmt::format("saves {} of memory and {} of time here", memory, time);
-      return fmt::format("saves {} of memory and costs {} of time here", memory, time);
+        return fmt::format("saves {} of memory and {} of {} here", memory, time, pair.time_word);
+      return fmt::format("saves {} of memory and costs {} of {} here", memory, time,
+                         pair.time_word);
     case Direction::more:
       if (pair.time() == Direction::same)
         return fmt::format("costs {} more memory in {} here", memory, same_time_text(pair));
       if (pair.time() == Direction::less)
-        return fmt::format("saves {} of time and costs {} more memory here", time, memory);
-      return fmt::format("costs {} more memory and {} of time here", memory, time);
+        return fmt::format("saves {} of {} and costs {} more memory here", time, pair.time_word,
+                           memory);
+      return fmt::format("costs {} more memory and {} of {} here", memory, time, pair.time_word);
     case Direction::same:
       break;
   }
   if (pair.time() == Direction::same)
     return fmt::format("makes no difference here: {} and {}", same_memory_text(pair),
                        same_time_text(pair));
-  return fmt::format("{} {} of time here with {}",
-                     pair.time() == Direction::less ? "saves" : "costs", time,
-                     same_memory_text(pair));
+  return fmt::format("{} {} of {} here with {}", pair.time() == Direction::less ? "saves" : "costs",
+                     time, pair.time_word, same_memory_text(pair));
 }
 
 std::string memory_because(const Pair& pair) {
@@ -173,13 +175,23 @@ std::string doubt(const Pair& pair) {
   for (const StrategyRow* row : {&pair.baseline, &pair.other})
     if (row->strategy.empty())
       return fmt::format("what {} trained is not known to be the same", row->label);
-  const auto before = tokens_of(pair.before), after = tokens_of(pair.after);
-  if (is_unlike(before, after))
-    return fmt::format("a step of {} is of {:.0f} tokens, and of {} of {:.0f}", pair.other.label,
-                       *after, pair.baseline.label, *before);
   if (is_unlike(work_of(pair.before, pair.baseline.world), work_of(pair.after, pair.other.world)))
     return "their steps are of different flops, or their devices of different speed";
   return "";
+}
+
+/// Of as many tokens as are `share` of its step's. What it communicates is not known of a part.
+SideFigures of_tokens(SideFigures figures, double share) {
+  const auto scale = [share](Duration& time) {
+    time.ns = std::llround(static_cast<double>(time.ns) * share);
+  };
+  scale(figures.step);
+  for (const auto part : {&Accounting::span, &Accounting::compute,
+                          &Accounting::exposed_communication, &Accounting::exposed_copy,
+                          &Accounting::idle, &Accounting::communication, &Accounting::overlap})
+    scale(figures.time.*part);
+  figures.traffic.reset();
+  return figures;
 }
 
 std::string because(const Pair& pair) {
@@ -345,19 +357,34 @@ Verdict compared(const StrategyRow& baseline, const StrategyRow& other) {
                                     "figures are there of both.",
                                     other.label, baseline.label),
             .reasons = {}};
+  const SideFigures &before = *baseline.figures(*kind), &after = *other.figures(*kind);
+  const Pair steps{
+      .baseline = baseline, .other = other, .kind = *kind, .before = before, .after = after};
+  const auto tokens_before = tokens_of(before), tokens_after = tokens_of(after);
+  const bool is_per_token = is_unlike(tokens_before, tokens_after);
+  const SideFigures scaled =
+      is_per_token ? of_tokens(after, *tokens_before / *tokens_after) : after;
   const Pair pair{.baseline = baseline,
                   .other = other,
                   .kind = *kind,
-                  .before = *baseline.figures(*kind),
-                  .after = *other.figures(*kind)};
+                  .before = before,
+                  .after = scaled,
+                  .time_word = is_per_token ? "time per token" : "time"};
   const std::string why_not = doubt(pair);
   if (!why_not.empty())
     return {.sentence = fmt::format("{} cannot be judged against {}: {}.", other.label,
                                     baseline.label, why_not),
-            .reasons = reasons_of(pair)};
-  return {.sentence = fmt::format("{}{} {}{}.", fits_text(pair), name_in(other, baseline),
-                                  claim(pair), because(pair)),
-          .reasons = reasons_of(pair)};
+            .reasons = reasons_of(steps)};
+  Verdict verdict{.sentence = fmt::format("{}{} {}{}.", fits_text(pair), name_in(other, baseline),
+                                          claim(pair), because(pair)),
+                  .reasons = reasons_of(steps)};
+  if (is_per_token)
+    verdict.reasons.insert(
+        verdict.reasons.begin(),
+        fmt::format("A step of {} is of {:.0f} tokens, of {} of {:.0f}: times are compared per "
+                    "token, and said for {:.0f}",
+                    other.label, *tokens_after, baseline.label, *tokens_before, *tokens_before));
+  return verdict;
 }
 
 Verdict predicted_against_profiled(const StrategyRow& row) {

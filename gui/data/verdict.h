@@ -23,8 +23,9 @@ inline constexpr double same_time_share = 0.005;
 inline constexpr double same_memory_share = 0.001;
 
 /// `other` against `baseline`: from profiled figures where both have them, else from predicted
-/// ones. Where the two have no such figures in common, or their steps are not known to be of the
-/// same work (tokens, and flops by MFU), it says so and claims nothing.
+/// ones. Steps of different numbers of tokens are judged by their time per token. Where the two
+/// have no such figures in common, or their steps are not known to be of the same work (flops by
+/// MFU), it says so and claims nothing.
 Verdict compared(const StrategyRow& baseline, const StrategyRow& other);
 
 /// How well the row was predicted; of a row with one side, that the other is missing.

@@ -25,15 +25,15 @@ int nth_of(MemoryCategory category, Bytes before, Bytes after, int ranks) {
   return std::abs(ratio - n) <= padding_share * n ? n : 0;
 }
 
+Bytes magnitude(Bytes bytes) { return {std::abs(bytes.count)}; }
+
+}  // namespace
+
 std::string words_of(MemoryCategory category) {
   std::string words(name_of(category));
   std::replace(words.begin(), words.end(), '_', ' ');
   return words;
 }
-
-Bytes magnitude(Bytes bytes) { return {std::abs(bytes.count)}; }
-
-}  // namespace
 
 std::vector<CategoryChange> category_changes(const CategoryBytes& before,
                                              const CategoryBytes& after, int ranks) {

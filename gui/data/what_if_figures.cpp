@@ -1,11 +1,13 @@
 // The table of two predictions side by side.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
 
 #include "gui/data/strategy_rows.h"
+#include "gui/data/verdict_memory.h"
 #include "gui/data/what_if.h"
 
 namespace shardscope::gui {
@@ -106,7 +108,7 @@ void add_memory(FigureTable& table, const Summary& a, const Summary& b) {
   for (const MemoryCategory category : memory_categories) {
     const Bytes before = a.memory.at_peak[category], after = b.memory.at_peak[category];
     if (before > Bytes{} || after > Bytes{})
-      table.bytes(fmt::format("    {}", name_of(category)), before, after);
+      table.bytes("    " + words_of(category), before, after);
   }
   const auto held = [](const Summary& summary) {
     return std::max(summary.memory.arena, summary.memory.peak_reserved);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/schedule/strategy.h"
+#include "gui/data/machine_words.h"
 #include "sim/planner/enumerate.h"
 
 namespace shardscope::gui {
@@ -139,7 +140,7 @@ std::string label_of(const WhatIfSettings& settings) {
   const std::string strategy = planner::strategy_text(settings.choice);
   std::string text = fmt::format("{} x{}{}", strategy, settings.choice.mesh.world(),
                                  planner::text_of(settings.choice).substr(strategy.size()));
-  const std::string scales = text_of(settings.scales);
+  const std::string scales = scales_text(settings.scales);
   if (!settings.cluster.empty() || !scales.empty())
     text += fmt::format("; {}{}{}", settings.cluster,
                         settings.cluster.empty() || scales.empty() ? "" : ", ", scales);

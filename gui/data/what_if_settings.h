@@ -21,7 +21,7 @@ struct WhatIfSettings {
   bool operator==(const WhatIfSettings&) const = default;
 };
 
-/// "fsdp2 full_shard x16, batch 2, bf16_mixed; h200_sxm, link_bandwidth x 2".
+/// "fsdp2 full_shard x16, batch 2, bf16_mixed; h200_sxm, link rate x 2".
 std::string label_of(const WhatIfSettings& settings);
 
 /// The choice under another runtime: what that one does not have becomes its nearest or usual.

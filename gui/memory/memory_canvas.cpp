@@ -137,8 +137,8 @@ std::vector<Command> MemoryCanvas::commands() {
   add(tr("Level before"), Qt::Key_Comma, [this] { step_level(-1); });
   add(tr("Level after"), Qt::Key_Period, [this] { step_level(1); });
   add(tr("Next peak"), Qt::Key_P, [this] { next_peak(); });
-  add(tr("Set cursor A here"), Qt::Key_1, [this] { set_cursor(&Cursors::a, here()); });
-  add(tr("Set cursor B here"), Qt::Key_2, [this] { set_cursor(&Cursors::b, here()); });
+  add(tr("Set cursor 1 here"), Qt::Key_1, [this] { set_cursor(&Cursors::a, here()); });
+  add(tr("Set cursor 2 here"), Qt::Key_2, [this] { set_cursor(&Cursors::b, here()); });
   const auto change = [this](auto alter) {
     MemoryLook look = look_;
     alter(look);

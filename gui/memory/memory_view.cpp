@@ -31,7 +31,7 @@ MemoryView::MemoryView(Workspace& workspace, QWidget* parent)
       panels_(new QTabWidget(this)),
       live_(new LivePanel(workspace, this)),
       peak_(new FiguresPanel(tr("Categories at the peak"), peak_header(), peak_bar_column, this)),
-      change_(new FiguresPanel(tr("From cursor A to cursor B"), change_header(), -1, this)),
+      change_(new FiguresPanel(tr("From cursor 1 to cursor 2"), change_header(), -1, this)),
       units_(new FiguresPanel(tr("A and B at their peaks"), unit_header(), unit_bar_column, this)),
       model_(new MemoryLevelsModel(this)) {
   auto* column = new QVBoxLayout(this);
@@ -96,7 +96,7 @@ void MemoryView::make_panels(QSplitter* splitter) {
   panels_->setAccessibleName(tr("Figures of memory"));
   panels_->addTab(peak_, tr("At the peak"));
   panels_->addTab(live_, tr("Alive"));
-  panels_->addTab(change_, tr("Cursors A to B"));
+  panels_->addTab(change_, tr("Cursors 1 to 2"));
   panels_->addTab(units_, tr("A against B"));
   splitter->addWidget(canvas_);
   splitter->addWidget(panels_);
@@ -116,6 +116,7 @@ void MemoryView::prepare() {
       .b = workspace().b(),
       .ghost = workspace().ghost(),
       .mode = workspace().time_mode(),
+      .step = workspace().step(),
       .whole = workspace().whole(),
       .source = static_cast<std::size_t>(std::max(0, source_->currentIndex())),
       .shown = legend_->shown(),
@@ -222,7 +223,7 @@ void MemoryView::show_change() {
   const MemoryPicture& picture = canvas_->picture();
   const Cursors& cursors = workspace().cursors();
   if (picture.empty() || !cursors.a || !cursors.b)
-    return change_->show(tr("Set the cursors A and B: keys 1 and 2, or Alt+click twice."), {});
+    return change_->show(tr("Set the cursors 1 and 2: keys 1 and 2, or Alt+click twice."), {});
   const SideKind side = canvas_->side();
   const MemorySideCurve& curve = *picture.a->side(side);
   const auto a = instant_at(side, canvas_->level_at(curve, *cursors.a));

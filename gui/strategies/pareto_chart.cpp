@@ -188,7 +188,7 @@ void ParetoChart::draw_points(QPainter& painter, const Axes& axes) const {
                                          : theme.faint_ink;
     painter.setPen(QPen(colour, 1));
     if (predicted && profiled) painter.drawLine(*predicted, *profiled);
-    painter.setPen(QPen(colour, 1.8));
+    painter.setPen(QPen(colour, 1.8, rows_[i].is_tried ? Qt::DotLine : Qt::SolidLine));
     painter.setBrush(theme.background);
     if (predicted) painter.drawEllipse(*predicted, radius, radius);
     painter.setBrush(colour);

@@ -12,15 +12,21 @@
 #include <numeric>
 #include <utility>
 
+#include "gui/base/text.h"
 #include "gui/base/theme.h"
+#include "gui/data/column_table.h"
+#include "gui/data/round_ticks.h"
+#include "gui/data/time_ticks.h"
 
 namespace shardscope::gui {
 namespace {
 
 constexpr int least_width = 300;                      ///< of a cell
-constexpr int least_height = 150, most_height = 600;  ///< of a cell
-constexpr int legend_height = 24;
+constexpr int least_height = 170, most_height = 600;  ///< of a cell
+constexpr int legend_line = 20;
+constexpr int legend_height = 2 * legend_line + 4;
 constexpr double title_height = 20, ribbon_height = 13, gap = 3;
+constexpr double axis_width = 64, axis_height = 16;
 
 QString text(const std::string& from) { return QString::fromStdString(from); }
 
@@ -53,7 +59,7 @@ SmallMultiples::SmallMultiples(QWidget* parent) : QWidget(parent) {
 }
 
 void SmallMultiples::Scale::add(const Multiple& multiple) {
-  for (const SideCurve& side : multiple.sides) {
+  for (const SideCurve& side : *multiple.sides) {
     // The first one is there in place of nothing.
     shown = shown == TimeRange{} ? side.extent : united(shown, side.extent);
     most_bytes = std::max(most_bytes, side.peak_bytes);
@@ -64,6 +70,12 @@ void SmallMultiples::show(std::vector<Multiple> multiples) {
   multiples_ = std::move(multiples);
   current_ = 0;
   scale_ = {};
+  held_.reset();
+  for (const Multiple& multiple : multiples_)
+    for (const SideCurve& side : *multiple.sides)
+      for (const BandBytes& bytes : side.bands)
+        for (std::size_t band = 0; band < memory_band_count; ++band)
+          if (bytes[band] > Bytes{}) held_.set(band);
   own_scales_.assign(multiples_.size(), {});
   for (std::size_t i = 0; i < multiples_.size(); ++i) {
     scale_.add(multiples_[i]);
@@ -133,46 +145,108 @@ QRectF SmallMultiples::cell(std::size_t row, QSize page) const {
 }
 
 QRectF SmallMultiples::plot(const QRectF& cell) const {
-  return cell.adjusted(10, title_height, -10, -6);
+  return cell.adjusted(axis_width, title_height, -12, -6 - axis_height);
 }
 
 void SmallMultiples::draw_legend(QPainter& painter) const {
   const Theme& theme = theme_of(*this);
   const QFontMetrics metrics = painter.fontMetrics();
-  double x = 10;
+  double x = 10, y = 2;
   const auto word = [&](const QString& name) {
     painter.setPen(theme.ink);
-    painter.drawText(QRectF(x, 0, 400, legend_height), Qt::AlignVCenter, name);
-    x += metrics.horizontalAdvance(name) + 14;
+    painter.drawText(QRectF(x, y, 400, legend_line), Qt::AlignVCenter, name);
+    x += metrics.horizontalAdvance(name) + 12;
   };
-  const QString scale =
-      has_own_scales_ ? tr("Each on its own scale")
-                      : tr("One scale: %1, %2")
-                            .arg(text(rounded_text(Duration{std::llround(scale_.shown.length())})),
-                                 text(rounded_text(Bytes{std::llround(scale_.most_bytes)})));
   const auto sample = [&](const QColor& colour, bool is_solid, bool is_hatched) {
-    const QRectF box(x, (legend_height - 11) / 2.0, 16, 11);
+    const QRectF box(x, y + (legend_line - 11) / 2.0, 14, 11);
     if (is_solid) painter.fillRect(box, colour);
     if (is_hatched) painter.fillRect(box, theme.hatch(theme.ink));
     painter.setBrush(Qt::NoBrush);
     painter.setPen(QPen(is_solid ? theme.faint_ink : theme.ink, 1));
     painter.drawRect(box);
-    x += 20;
+    x += 18;
   };
-  word(scale);
-  sample(theme.ink, false, false);
-  word(tr("predicted"));
-  sample(theme.idle, true, false);
-  word(tr("profiled"));
+  word(tr("Memory:"));
+  for (std::size_t band = 0; band < memory_band_count; ++band) {
+    if (!held_[band]) continue;
+    sample(theme.of_band(band), true, false);
+    word(text_of(band_name(band)).replace(u'_', u' '));
+  }
+  x = 10;
+  y += legend_line;
+  word(tr("Time:"));
   for (const Part& part : parts) {
     if (part.share == &TimeShares::copies) continue;
     sample(colour_of(theme, part), true, part.is_hatched);
     word(QString::fromLatin1(part.name));
   }
+  x += 10;
+  sample(theme.ink, false, false);
+  word(tr("predicted"));
+  word(has_own_scales_ ? tr("Each on its own scale") : tr("One scale for all"));
 }
 
-void SmallMultiples::draw_memory(QPainter& painter, const QRectF& room, const SideCurve& side,
-                                 const Scale& scale) const {
+/// Memory at the left, time below the ribbons, grid lines in the memory's room.
+void SmallMultiples::draw_axes(QPainter& painter, const QRectF& memory, const QRectF& all,
+                               const Scale& scale) const {
+  const Theme& theme = theme_of(*this);
+  const int line = painter.fontMetrics().height();
+  const NumberUnit unit = unit_for(Quantity::bytes, scale.most_bytes, scale.most_bytes);
+  const int down = std::max(1, static_cast<int>(memory.height() / (2.2 * line)));
+  const bool has_memory = scale.most_bytes > Scale().most_bytes;
+  for (const double tick :
+       has_memory ? round_ticks(0, scale.most_bytes / unit.size, down) : std::vector<double>()) {
+    const double y = memory.bottom() - tick * unit.size / scale.most_bytes * memory.height();
+    painter.setPen(theme.grid);
+    painter.drawLine(QPointF(memory.left(), y), QPointF(memory.right(), y));
+    painter.setPen(theme.faint_ink);
+    painter.drawText(QRectF(memory.left() - axis_width + 4, y - line / 2.0, axis_width - 9, line),
+                     Qt::AlignRight | Qt::AlignVCenter,
+                     QStringLiteral("%1 %2").arg(tick, 0, 'g', 4).arg(text(unit.name)));
+  }
+  const int across = std::max(1, static_cast<int>(memory.width() / 90));
+  for (const TimeTicks::Tick& tick : time_ticks(scale.shown, across).ticks) {
+    const double x =
+        memory.left() + (tick.time - scale.shown.begin) / scale.shown.length() * memory.width();
+    painter.setPen(theme.grid);
+    painter.drawLine(QPointF(x, memory.top()), QPointF(x, all.bottom() + 3));
+    painter.setPen(theme.faint_ink);
+    const QString label = text(tick.label);
+    const double width = painter.fontMetrics().horizontalAdvance(label) + 4;
+    if (x + width / 2 > all.right() + 12) continue;
+    painter.drawText(QRectF(x - width / 2, all.bottom() + 2, width, axis_height),
+                     Qt::AlignHCenter | Qt::AlignTop, label);
+  }
+}
+
+void SmallMultiples::draw_bands(QPainter& painter, const QRectF& room, const SideCurve& side,
+                                const Scale& scale, bool is_pale) const {
+  const Theme& theme = theme_of(*this);
+  const int pixels = static_cast<int>(room.width());
+  const auto bands = band_pixels(side, scale.shown, pixels);
+  std::array<QColor, memory_band_count> colours;
+  for (std::size_t band = 0; band < memory_band_count; ++band) {
+    colours[band] = theme.of_band(band);
+    if (is_pale) colours[band].setAlpha(110);
+  }
+  for (int i = 0, next = 0; i < pixels; i = next) {
+    const auto& held = bands[static_cast<std::size_t>(i)];
+    // What does not change is one rectangle.
+    for (next = i + 1; next < pixels && bands[static_cast<std::size_t>(next)] == held;) ++next;
+    if (!held) continue;
+    double bottom = room.bottom();
+    for (std::size_t band = 0; band < memory_band_count; ++band) {
+      const double height =
+          static_cast<double>((*held)[band].count) / scale.most_bytes * room.height();
+      if (height <= 0) continue;
+      bottom -= height;
+      painter.fillRect(QRectF(room.left() + i, bottom, next - i, height), colours[band]);
+    }
+  }
+}
+
+void SmallMultiples::draw_outline(QPainter& painter, const QRectF& room, const SideCurve& side,
+                                  const Scale& scale) const {
   const Theme& theme = theme_of(*this);
   const int pixels = static_cast<int>(room.width());
   const auto most = memory_pixels(side, scale.shown, pixels);
@@ -186,17 +260,17 @@ void SmallMultiples::draw_memory(QPainter& painter, const QRectF& room, const Si
     if (const auto bytes = most[static_cast<std::size_t>(i)]) add(i, *bytes);
   if (outline.isEmpty()) return;
   outline << QPointF(outline.last().x(), room.bottom());
-  if (side.kind == SideKind::profiled) {
-    QColor fill = theme.of(MemoryCategory::activations);
-    fill.setAlpha(150);
-    painter.setPen(Qt::NoPen);
-    painter.setBrush(fill);
-    painter.drawPolygon(outline);
-  } else {
-    painter.setPen(QPen(theme.ink, 1));
-    painter.setBrush(Qt::NoBrush);
-    painter.drawPolyline(outline);
-  }
+  painter.setBrush(Qt::NoBrush);
+  painter.setPen(QPen(theme.background, 3));
+  painter.drawPolyline(outline);
+  painter.setPen(QPen(theme.ink, 1.4));
+  painter.drawPolyline(outline);
+}
+
+void SmallMultiples::draw_peak(QPainter& painter, const QRectF& room, const SideCurve& side,
+                               const Scale& scale) const {
+  const Theme& theme = theme_of(*this);
+  if (side.memory.empty()) return;
   const QPointF peak(
       room.left() + (side.peak_axis - scale.shown.begin) / scale.shown.length() * room.width(),
       room.bottom() - side.peak_bytes / scale.most_bytes * room.height());
@@ -246,7 +320,8 @@ void SmallMultiples::draw_multiple(QPainter& painter, const QRectF& cell, const 
   const QRectF frame = cell.adjusted(3.5, 1.5, -3.5, -2.5);
   const bool is_marked = !multiple.marks.isEmpty();
   const QColor colour = multiple.marks.contains(QLatin1Char('B')) ? theme.more : theme.accent;
-  painter.setPen(QPen(is_marked ? colour : theme.grid, is_marked ? 2 : 1));
+  painter.setPen(QPen(is_marked || multiple.is_tried ? colour : theme.grid, is_marked ? 2 : 1,
+                      multiple.is_tried ? Qt::DashLine : Qt::SolidLine));
   painter.setBrush(theme.lane);
   painter.drawRect(frame);
   if (is_current && hasFocus()) {
@@ -261,24 +336,27 @@ void SmallMultiples::draw_multiple(QPainter& painter, const QRectF& cell, const 
                    painter.fontMetrics().elidedText(title, Qt::ElideMiddle,
                                                     static_cast<int>(cell.width()) - 20));
   const QRectF all = plot(cell);
-  if (multiple.sides.empty()) {
+  const std::vector<SideCurve>& sides = *multiple.sides;
+  if (sides.empty()) {
     painter.setPen(theme.faint_ink);
     painter.drawText(all, Qt::AlignCenter, tr("no trace"));
     return;
   }
-  const QRectF memory = all.adjusted(0, 8, 0, -2 * (ribbon_height + gap));
-  painter.setPen(theme.grid);
-  painter.drawLine(memory.bottomLeft(), memory.bottomRight());
+  const QRectF memory = all.adjusted(0, 10, 0, -2 * (ribbon_height + gap));
+  const Scale& scale = scale_of(multiple);
   painter.setRenderHint(QPainter::Antialiasing, false);
-  // The outline of what was predicted lies over the fill.
-  for (auto side = multiple.sides.rbegin(); side != multiple.sides.rend(); ++side)
-    draw_memory(painter, memory, *side, scale_of(multiple));
-  for (const SideCurve& side : multiple.sides) {
+  draw_axes(painter, memory, all, scale);
+  // What was measured, else what was predicted; the outline of the prediction lies over it.
+  draw_bands(painter, memory, sides.back(), scale, sides.back().kind == SideKind::predicted);
+  for (const SideCurve& side : sides)
+    if (side.kind == SideKind::predicted) draw_outline(painter, memory, side, scale);
+  for (const SideCurve& side : sides) {
+    draw_peak(painter, memory, side, scale);
     const double row = side.kind == SideKind::predicted ? 0 : 1;
     draw_ribbon(painter,
                 QRectF(all.left(), memory.bottom() + gap + row * (ribbon_height + gap), all.width(),
                        ribbon_height),
-                side, scale_of(multiple));
+                side, scale);
   }
 }
 
@@ -355,7 +433,7 @@ QString SmallMultiples::tip_at(std::size_t row, QPointF at) const {
   const double axis = shown.begin + (at.x() - room.left()) / room.width() * shown.length();
   QString tip = multiples_[row].label + QStringLiteral(", ") +
                 text(rounded_text(Duration{std::llround(axis)}));
-  for (const SideCurve& side : multiples_[row].sides) {
+  for (const SideCurve& side : *multiples_[row].sides) {
     const TimeRange here{.begin = axis, .end = axis + shown.length() / room.width()};
     tip +=
         QStringLiteral("\n") + QString::fromUtf8(name_of(side.kind).data()) + QStringLiteral(": ");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QWidget>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -15,12 +16,14 @@ namespace shardscope::gui {
 /// One strategy's picture.
 struct Multiple {
   QString label;
-  QString marks;  ///< "A", "B", the star
-  std::vector<SideCurve> sides;
+  QString marks;                                        ///< "A", "B", the star
+  std::shared_ptr<const std::vector<SideCurve>> sides;  ///< never null
+  bool is_tried = false;                                ///< a What-if, which is dashed
 };
 
-/// Predicted is an outline over the profiled fill; below, the ribbons of compute, overlapped,
-/// exposed and idle, the predicted one above the profiled one. A click chooses the row.
+/// Memory by category over time, with its axes: predicted is an outline over the profiled bands, or
+/// over pale ones where nothing was profiled. Below, the ribbons of compute, overlapped, exposed
+/// and idle, the predicted one above the profiled one. A click chooses the row.
 class SmallMultiples : public QWidget {
   Q_OBJECT
  public:
@@ -68,16 +71,23 @@ class SmallMultiples : public QWidget {
   QRectF plot(const QRectF& cell) const;
   std::optional<std::size_t> row_at(QPointF at) const;
   void draw_legend(QPainter& painter) const;
+  void draw_axes(QPainter& painter, const QRectF& memory, const QRectF& all,
+                 const Scale& scale) const;
+  void draw_bands(QPainter& painter, const QRectF& room, const SideCurve& side, const Scale& scale,
+                  bool is_pale) const;
   void draw_multiple(QPainter& painter, const QRectF& cell, const Multiple& multiple,
                      bool is_current) const;
-  void draw_memory(QPainter& painter, const QRectF& room, const SideCurve& side,
-                   const Scale& scale) const;
+  void draw_outline(QPainter& painter, const QRectF& room, const SideCurve& side,
+                    const Scale& scale) const;
+  void draw_peak(QPainter& painter, const QRectF& room, const SideCurve& side,
+                 const Scale& scale) const;
   void draw_ribbon(QPainter& painter, const QRectF& room, const SideCurve& side,
                    const Scale& scale) const;
   QString tip_at(std::size_t row, QPointF at) const;
 
   std::vector<Multiple> multiples_;
   Scale scale_;
+  BandSet held_;                   ///< bands that any of them ever has
   std::vector<Scale> own_scales_;  ///< of each multiple
   bool has_own_scales_ = false;
   std::vector<std::size_t> order_, places_;  ///< row at each place, place of each row

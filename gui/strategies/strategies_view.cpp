@@ -4,7 +4,6 @@
 #include <QSplitter>
 #include <QVBoxLayout>
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "gui/strategies/pareto_chart.h"
@@ -55,6 +54,7 @@ StrategiesView::StrategiesView(Workspace& workspace, QWidget* parent)
   connect(model_, &ColumnTableModel::arranged, this, &StrategiesView::arrange_multiples);
   connect(&workspace, &Workspace::axis_changed, this, &StrategiesView::read_curves);
   connect(&workspace, &Workspace::scenarios_changed, this, &StrategiesView::read_rows);
+  connect(&workspace, &Workspace::ghost_changed, this, &StrategiesView::read_rows);
   connect(&workspace, &Workspace::pair_changed, this, &StrategiesView::show_pair);
   setFocusProxy(pane_);
   read_rows();
@@ -97,8 +97,14 @@ const StrategyRow* StrategiesView::row_of(const ScenarioPointer& scenario) const
 
 const StrategyRow* StrategiesView::baseline() const {
   if (const StrategyRow* chosen = row_of(chosen_baseline_)) return chosen;
-  const auto place = default_baseline(rows_);
+  const auto place = default_baseline(opened_rows());
   return place ? &rows_[*place] : nullptr;
+}
+
+std::vector<StrategyRow> StrategiesView::opened_rows() const {
+  std::vector<StrategyRow> opened = rows_;
+  std::erase_if(opened, [](const StrategyRow& row) { return row.is_tried; });
+  return opened;
 }
 
 void StrategiesView::set_baseline(const ScenarioPointer& scenario) {
@@ -112,6 +118,10 @@ ScenarioPointer StrategiesView::current_scenario() const {
 }
 
 void StrategiesView::choose(const ScenarioPointer& scenario, Qt::KeyboardModifiers modifiers) {
+  // It is no scenario before it is pinned there.
+  const StrategyRow* row = row_of(scenario);
+  if (row != nullptr && row->is_tried)
+    return workspace().show_selection_in(QStringLiteral("what_if"));
   if (modifiers & (Qt::ControlModifier | Qt::ShiftModifier))
     workspace().set_b(scenario);
   else
@@ -124,12 +134,20 @@ void StrategiesView::read_rows() {
   for (const StrategyRow& row : rows_) known[row.scenario] = row;
   reading_ = workspace().tasks().run(
       this,
-      [scenarios = workspace().scenarios(), known = std::move(known)](std::stop_token stop) {
+      [scenarios = workspace().scenarios(), ghost = workspace().ghost(),
+       known = std::move(known)](std::stop_token stop) {
         std::vector<StrategyRow> rows;
         for (const ScenarioPointer& scenario : scenarios) {
           if (stop.stop_requested()) break;
           const auto same = known.find(scenario);
           rows.push_back(same == known.end() ? strategy_row(scenario) : same->second);
+          rows.back().is_tried = false;
+        }
+        const bool is_pinned =
+            std::find(scenarios.begin(), scenarios.end(), ghost) != scenarios.end();
+        if (ghost && !is_pinned && !stop.stop_requested()) {
+          rows.push_back(strategy_row(ghost));
+          rows.back().is_tried = true;
         }
         return rows;
       },
@@ -148,22 +166,34 @@ void StrategiesView::take(std::vector<StrategyRow> rows) {
 
 void StrategiesView::read_curves() {
   drawing_.request_stop();
-  std::vector<ScenarioPointer> scenarios;
-  for (const StrategyRow& row : rows_) scenarios.push_back(row.scenario);
+  Curves curves = curves_;
+  if (curves.mode != workspace().time_mode() || curves.a != workspace().a())
+    curves = {.mode = workspace().time_mode(), .a = workspace().a(), .of = {}};
+  std::vector<std::pair<ScenarioPointer, bool>> scenarios;
+  for (const StrategyRow& row : rows_) scenarios.emplace_back(row.scenario, row.is_tried);
+  using Drawn = std::pair<std::vector<Multiple>, Curves>;
   drawing_ = workspace().tasks().run(
       this,
-      [scenarios, mode = workspace().time_mode(), a = workspace().a()](std::stop_token stop) {
-        std::vector<Multiple> multiples;
-        for (const ScenarioPointer& scenario : scenarios) {
+      [scenarios, before = std::move(curves)](std::stop_token stop) {
+        Drawn drawn{{}, {.mode = before.mode, .a = before.a, .of = {}}};
+        for (const auto& [scenario, is_tried] : scenarios) {
           if (stop.stop_requested()) break;
-          multiples.push_back({.label = QString::fromStdString(scenario->label),
-                               .marks = {},
-                               .sides = strategy_curves(*scenario, mode, a.get())});
+          CurvesPointer& curve = drawn.second.of[scenario];
+          const auto known = before.of.find(scenario);
+          curve = known != before.of.end()
+                      ? known->second
+                      : std::make_shared<const std::vector<SideCurve>>(
+                            strategy_curves(*scenario, before.mode, before.a.get()));
+          drawn.first.push_back({.label = QString::fromStdString(scenario->label),
+                                 .marks = {},
+                                 .sides = curve,
+                                 .is_tried = is_tried});
         }
-        return multiples;
+        return drawn;
       },
-      [this](std::vector<Multiple> multiples) {
-        multiples_->show(std::move(multiples));
+      [this](Drawn drawn) {
+        curves_ = std::move(drawn.second);
+        multiples_->show(std::move(drawn.first));
         multiples_->mark(marks());
         arrange_multiples();
       });
@@ -183,6 +213,7 @@ std::vector<QString> StrategiesView::marks() const {
     if (&row == star) words += QStringLiteral("\u2605");
     if (row.scenario == workspace().a()) words += QStringLiteral("A");
     if (row.scenario == workspace().b()) words += QStringLiteral("B");
+    if (row.is_tried) words += QStringLiteral("?");
     all.push_back(words.join(QLatin1Char(' ')));
   }
   return all;
@@ -204,11 +235,15 @@ void StrategiesView::show_pair() {
   std::vector<Verdict> verdicts;
   if (from != nullptr && from != to) verdicts.push_back(compared(*from, *to));
   verdicts.push_back(predicted_against_profiled(*to));
-  const bool is_alone = rows_.size() > 1 && verdicts.size() == 1;
-  verdict_->show(verdicts, is_alone ? tr("Click a row to compare it with %1 (\u2605); Ctrl+click "
-                                         "compares any two.")
-                                          .arg(QString::fromStdString(star->label))
-                                    : QString());
+  const bool is_alone = opened_rows().size() > 1 && verdicts.size() == 1;
+  QString hint;
+  if (is_alone && star == nullptr) {  // memory snapshots have no times
+    hint = tr("Ctrl+click a row to compare it with A.");
+  } else if (is_alone) {
+    hint = tr("Click a row to compare it with %1 (\u2605); Ctrl+click compares any two.")
+               .arg(QString::fromStdString(star->label));
+  }
+  verdict_->show(verdicts, hint);
 }
 
 }  // namespace shardscope::gui

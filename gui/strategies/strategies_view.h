@@ -1,11 +1,13 @@
 // Strategies: every scenario's figures side by side, and what two of them come to.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <stop_token>
 #include <vector>
 
 #include "gui/base/view.h"
+#include "gui/data/strategy_curves.h"
 #include "gui/data/strategy_rows.h"
 
 class QSplitter;
@@ -18,8 +20,8 @@ class SmallMultiples;
 class TablePane;
 class VerdictPanel;
 
-/// A click on a row makes it A, Ctrl+click B; Return and Shift+Return do the same. Without B, A is
-/// compared with the baseline, which has a star.
+/// A What-if is the last row, with a "?". A click on a row makes it A, Ctrl+click B; Return and
+/// Shift+Return do the same. Without B, A is compared with the baseline, which has a star.
 class StrategiesView : public View {
   Q_OBJECT
  public:
@@ -48,9 +50,18 @@ class StrategiesView : public View {
   void choose(const ScenarioPointer& scenario, Qt::KeyboardModifiers modifiers);
   const StrategyRow* row_of(const ScenarioPointer& scenario) const;
   ScenarioPointer current_scenario() const;
+  std::vector<StrategyRow> opened_rows() const;  ///< without the What-if
 
   std::vector<StrategyRow> rows_;
   ScenarioPointer chosen_baseline_;
+  using CurvesPointer = std::shared_ptr<const std::vector<SideCurve>>;
+  /// Curves that were made before, which hold as long as axis and A are the same.
+  struct Curves {
+    TimeMode mode = TimeMode::step;
+    ScenarioPointer a;
+    std::map<ScenarioPointer, CurvesPointer> of;
+  };
+  Curves curves_;
   std::stop_source reading_, drawing_;
   ColumnTableModel* model_;
   VerdictPanel* verdict_;

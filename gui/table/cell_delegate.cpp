@@ -3,6 +3,8 @@
 #include <QPainter>
 #include <cmath>
 
+#include "gui/base/short_name.h"
+#include "gui/base/text.h"
 #include "gui/base/theme.h"
 #include "gui/table/column_table_model.h"
 
@@ -110,9 +112,9 @@ void CellDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option,
     const QString whole = index.data(Qt::DisplayRole).toString();
     const bool is_dashed = column.look == CellLook::predicted;
     if (is_dashed) clear_behind(*painter, room, alignment, whole, option, theme);
-    painter->drawText(
-        room, static_cast<int>(alignment),
-        option.fontMetrics.elidedText(whole, Qt::ElideMiddle, static_cast<int>(room.width())));
+    painter->drawText(room, static_cast<int>(alignment),
+                      elided_name(whole, text_of(column.common), option.fontMetrics,
+                                  static_cast<int>(room.width())));
     if (shows_changes_) draw_change(*painter, index, option, theme);
   }
   if (index.column() == 0) draw_marks(*painter, cell, index, theme);

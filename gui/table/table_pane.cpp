@@ -143,6 +143,7 @@ void TablePane::keyPressEvent(QKeyEvent* event) {
   const bool is_return = event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter;
   if (is_return && currentIndex().isValid()) {
     Q_EMIT chosen(currentIndex().row(), event->modifiers());
+    Q_EMIT entered(currentIndex().row());
     return event->accept();
   }
   if (event->matches(QKeySequence::Copy)) return copy(TextForm::tab_separated);
@@ -156,6 +157,12 @@ void TablePane::mouseReleaseEvent(QMouseEvent* event) {
   const QModelIndex at = indexAt(event->pos());
   if (at.isValid() && event->button() == Qt::LeftButton)
     Q_EMIT chosen(at.row(), event->modifiers());
+}
+
+void TablePane::mouseDoubleClickEvent(QMouseEvent* event) {
+  QTableView::mouseDoubleClickEvent(event);
+  const QModelIndex at = indexAt(event->pos());
+  if (at.isValid() && event->button() == Qt::LeftButton) Q_EMIT entered(at.row());
 }
 
 void TablePane::choose_columns(const QPoint& at) {

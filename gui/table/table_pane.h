@@ -40,10 +40,13 @@ class TablePane : public QTableView {
  Q_SIGNALS:
   /// Return was pressed, or a row clicked; `place` is a place of the model.
   void chosen(int place, Qt::KeyboardModifiers modifiers);
+  /// Return was pressed, or a row clicked twice.
+  void entered(int place);
 
  protected:
   void keyPressEvent(QKeyEvent* event) override;
   void mouseReleaseEvent(QMouseEvent* event) override;
+  void mouseDoubleClickEvent(QMouseEvent* event) override;
 
  private:
   void choose_columns(const QPoint& at);

@@ -13,14 +13,6 @@ constexpr double pale_ink = 0.4;     ///< inside a predicted ribbon
 constexpr int hatch_period = 6;      ///< pixels
 constexpr int dash = 4;              ///< pixels
 
-QRgb mixed(const QColor& ground, const QColor& ink, double share) {
-  const auto mix = [share](int a, int b) {
-    return static_cast<int>(std::lround(a + (b - a) * share));
-  };
-  return qRgb(mix(ground.red(), ink.red()), mix(ground.green(), ink.green()),
-              mix(ground.blue(), ink.blue()));
-}
-
 OperationKind kind_of(SpanColour colour) {
   switch (colour) {
     case SpanColour::gather:
@@ -36,6 +28,14 @@ OperationKind kind_of(SpanColour colour) {
 }
 
 }  // namespace
+
+QRgb mixed(const QColor& ground, const QColor& ink, double share) {
+  const auto mix = [share](int a, int b) {
+    return static_cast<int>(std::lround(a + (b - a) * share));
+  };
+  return qRgb(mix(ground.red(), ink.red()), mix(ground.green(), ink.green()),
+              mix(ground.blue(), ink.blue()));
+}
 
 QColor colour_in(const Theme& theme, SpanColour colour) {
   switch (colour) {

@@ -14,6 +14,8 @@
 namespace shardscope::gui {
 
 QColor colour_in(const Theme& theme, SpanColour colour);
+/// `share` of `ink`, the rest of `ground`.
+QRgb mixed(const QColor& ground, const QColor& ink, double share);
 
 /// How spans are drawn: what was measured is solid, what was predicted hollow, what is only being
 /// tried dashed.

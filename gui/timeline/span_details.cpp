@@ -77,7 +77,7 @@ class Details {
       add("operation id", fmt::format("{}", facts.operation.value));
     add("kind", std::string(shardscope::name_of(facts.kind)));
     add("phase",
-        fmt::format("{}, micro_batch {}", shardscope::name_of(facts.phase), facts.micro_batch + 1));
+        fmt::format("{}, micro-batch {}", shardscope::name_of(facts.phase), facts.micro_batch + 1));
     add("unit", facts.unit.empty() ? "(root)" : facts.unit);
     if (facts.bytes.count > 0)
       add("bytes", fmt::format("{} ({})", rounded_text(facts.bytes), facts.bytes.count));
@@ -146,6 +146,22 @@ class Details {
 
 std::vector<SpanDetail> span_details(const TimelineData& data, const SpanPlace& place) {
   return Details(data, place).list();
+}
+
+std::string announcement(const std::vector<SpanDetail>& details, const std::string& reason) {
+  std::string text;
+  const auto add = [&](const std::string& what) {
+    if (!what.empty()) text += (text.empty() ? "" : ", ") + what;
+  };
+  for (const SpanDetail& detail : details) {
+    if (detail.what == "name" || detail.what == "of") add(detail.value);
+    // Without the nanoseconds, which are for the eye.
+    if (detail.what == "duration") add(detail.value.substr(0, detail.value.find(" (")));
+    for (const char* told : {"begin", "phase", "unit", "bytes", "profiled", "predicted"})
+      if (detail.what == told) add(detail.what + " " + detail.value);
+  }
+  add(reason);
+  return text;
 }
 
 }  // namespace shardscope::gui

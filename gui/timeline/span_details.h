@@ -18,4 +18,8 @@ struct SpanDetail {
 /// profiled) / profiled; how long after its call it began. O(spans).
 std::vector<SpanDetail> span_details(const TimelineData& data, const SpanPlace& place);
 
+/// What a screen reader says of a selected span: "all_gather layers.1, one profiled, rank 0,
+/// unshard, 75.0 us, begin 50.0 us on the axis, unit layers.1, 50.0 us exposed: ...".
+std::string announcement(const std::vector<SpanDetail>& details, const std::string& reason);
+
 }  // namespace shardscope::gui

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace shardscope::gui {
 namespace {
@@ -31,6 +32,14 @@ std::optional<std::uint32_t> span_of_event(const TimelineRank& rank, std::uint32
   return std::nullopt;
 }
 
+/// Where an event of the file is drawn: on its thread, else as the span that was made of it.
+std::optional<SpanPlace> place_of_event(const TimelineData& data, std::size_t source,
+                                        std::uint32_t event) {
+  if (auto there = place_of(data, source, LaneItems::events, event)) return there;
+  const auto span = span_of_event(*data.sources[source], event);
+  return span ? place_of(data, source, LaneItems::spans, *span) : std::nullopt;
+}
+
 void add_launches(const TimelineData& data, const SpanPlace& place, std::vector<SpanPlace>& links) {
   const TimelineRank& rank = *data.sources[place.source];
   if (!rank.imported) return;
@@ -42,13 +51,66 @@ void add_launches(const TimelineData& data, const SpanPlace& place, std::vector<
   for (const std::uint32_t other : rank.imported->by_track) {
     if (other == *event || rank.imported->events.link[other] != rank.imported->events.link[*event])
       continue;
-    auto there = place_of(data, place.source, LaneItems::events, other);
-    if (!there) {
-      if (const auto span = span_of_event(rank, other))
-        there = place_of(data, place.source, LaneItems::spans, *span);
-    }
-    if (there) links.push_back(*there);
+    if (const auto there = place_of_event(data, place.source, other)) links.push_back(*there);
   }
+}
+
+constexpr std::size_t most_looked_at = 10'000;  ///< spans before a time, for the one around it
+
+/// The innermost span of the track that holds the time; none: there is none.
+std::optional<std::uint32_t> span_around(const ImportedTrace& from, std::uint32_t track,
+                                         std::int64_t time) {
+  const auto behind =
+      std::partition_point(from.by_track.begin(), from.by_track.end(), [&](std::uint32_t event) {
+        return std::pair(from.events.track[event], from.events.start_ns[event]) <=
+               std::pair(track, time);
+      });
+  std::size_t looked_at = 0;
+  for (auto at = behind; at != from.by_track.begin() && looked_at < most_looked_at; ++looked_at) {
+    --at;
+    if (from.events.track[*at] != track) break;
+    if (from.events.end_ns(*at) >= time) return *at;
+  }
+  return std::nullopt;
+}
+
+bool is_flow(char phase) { return phase == 's' || phase == 't' || phase == 'f'; }
+
+/// What the flows that begin or end in the event lead to: spans around their other ends.
+std::vector<std::uint32_t> flow_partners(const ImportedTrace& from, std::uint32_t event) {
+  using Flow = std::pair<std::uint16_t, std::uint32_t>;  // numbers count within a category
+  std::vector<Flow> flows;
+  const EventColumns& events = from.events;
+  for (std::uint32_t i = 0; i < events.size(); ++i) {
+    if (!is_flow(events.phase[i]) || events.link[i] == 0) continue;
+    const bool is_inside = events.track[i] == events.track[event] &&
+                           events.start_ns[i] >= events.start_ns[event] &&
+                           events.start_ns[i] <= events.end_ns(event);
+    if (is_inside && span_around(from, events.track[i], events.start_ns[i]) == event)
+      flows.emplace_back(events.category[i], events.link[i]);
+  }
+  std::vector<std::uint32_t> partners;
+  if (flows.empty()) return partners;
+  std::sort(flows.begin(), flows.end());
+  for (std::uint32_t i = 0; i < events.size(); ++i) {
+    if (!is_flow(events.phase[i])) continue;
+    if (!std::binary_search(flows.begin(), flows.end(), Flow(events.category[i], events.link[i])))
+      continue;
+    const auto other = span_around(from, events.track[i], events.start_ns[i]);
+    if (other && *other != event) partners.push_back(*other);
+  }
+  return partners;
+}
+
+void add_flows(const TimelineData& data, const SpanPlace& place, std::vector<SpanPlace>& links) {
+  const TimelineRank& rank = *data.sources[place.source];
+  const LaneItems items = rank.tracks[place.track].items;
+  if (!rank.imported || items == LaneItems::sections) return;
+  const std::uint32_t id = lane_of(data, place).id(place.index);
+  const auto event = items == LaneItems::events ? std::optional(id) : event_of(rank, id);
+  if (!event) return;
+  for (const std::uint32_t partner : flow_partners(*rank.imported, *event))
+    if (const auto there = place_of_event(data, place.source, partner)) links.push_back(*there);
 }
 
 }  // namespace
@@ -66,6 +128,7 @@ std::vector<SpanPlace> linked_spans(const TimelineData& data, const SpanPlace& p
       links.push_back(*there);
   }
   add_launches(data, place, links);
+  add_flows(data, place, links);
   std::sort(links.begin(), links.end());
   links.erase(std::unique(links.begin(), links.end()), links.end());
   return links;

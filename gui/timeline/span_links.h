@@ -9,7 +9,8 @@ namespace shardscope::gui {
 
 /// The span itself and all that are linked with it, in a fixed order, so that one can go round: the
 /// same operation on the other side and on other ranks of its scenario, and of
-/// imported traces the call and what it launched (the same correlation). O(spans).
+/// imported traces the call and what it launched (the same correlation), and what flows lead to.
+/// O(events).
 std::vector<SpanPlace> linked_spans(const TimelineData& data, const SpanPlace& place);
 
 }  // namespace shardscope::gui

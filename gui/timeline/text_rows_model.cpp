@@ -1,10 +1,19 @@
 #include "gui/timeline/text_rows_model.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "gui/base/view.h"
+#include "gui/data/column_table.h"
 
 namespace shardscope::gui {
+namespace {
+
+/// A name behind these that begins otherwise is shown whole.
+constexpr std::size_t most_compared = 500;
+
+}  // namespace
 
 TextRowsModel::TextRowsModel(std::vector<QString> headings, QObject* parent)
     : QAbstractTableModel(parent), headings_(std::move(headings)) {}
@@ -12,6 +21,10 @@ TextRowsModel::TextRowsModel(std::vector<QString> headings, QObject* parent)
 void TextRowsModel::show(std::vector<std::vector<TextCell>> rows) {
   beginResetModel();
   rows_ = std::move(rows);
+  std::vector<std::string> names;
+  for (std::size_t row = 0; row < std::min(rows_.size(), most_compared); ++row)
+    if (!rows_[row].empty()) names.push_back(rows_[row].front().text.toStdString());
+  common_ = QString::fromStdString(gui::common_modules(names));
   endResetModel();
 }
 

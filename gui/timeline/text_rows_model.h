@@ -19,6 +19,8 @@ class TextRowsModel : public QAbstractTableModel {
   TextRowsModel(std::vector<QString> headings, QObject* parent);
 
   void show(std::vector<std::vector<TextCell>> rows);
+  /// The outer modules that the first column's names share, as `common_modules` has them.
+  const QString& common_modules() const { return common_; }
 
   int rowCount(const QModelIndex& parent = {}) const override;
   int columnCount(const QModelIndex& parent = {}) const override;
@@ -28,6 +30,7 @@ class TextRowsModel : public QAbstractTableModel {
  private:
   std::vector<QString> headings_;
   std::vector<std::vector<TextCell>> rows_;
+  QString common_;
 };
 
 }  // namespace shardscope::gui

@@ -2,6 +2,8 @@
 
 #include <QEvent>
 #include <QHelpEvent>
+#include <QInputDialog>
+#include <QLineEdit>
 #include <QMouseEvent>
 #include <QPainter>
 #include <QToolTip>
@@ -10,6 +12,7 @@
 #include <cmath>
 #include <utility>
 
+#include "gui/base/text.h"
 #include "gui/timeline/span_details.h"
 #include "gui/timeline/span_links.h"
 #include "gui/timeline/timeline_drawing.h"
@@ -21,6 +24,8 @@ constexpr double axis_height = 20;
 constexpr double wheel_rows = 60;  ///< logical pixels for a notch
 constexpr double snap_pixels = 8;
 constexpr double least_lane = 8, most_lane = 60;
+constexpr double widest_note = 220;
+constexpr qsizetype most_note_text = 500;  ///< characters
 /// Of a lane whose height was not chosen: more where there is room.
 constexpr double usual_lane = 18, widest_usual_lane = 26;
 
@@ -31,6 +36,8 @@ TimelineCanvas::TimelineCanvas(Workspace& workspace, QWidget* parent)
   setAccessibleName(tr("Timeline of streams"));
   setObjectName(QStringLiteral("timeline_canvas"));
   connect(&workspace, &Workspace::selection_changed, this, &TimelineCanvas::find_selection);
+  for (const auto signal : {&Workspace::notes_changed, &Workspace::marks_changed})
+    connect(&workspace, signal, this, [this] { update(); });
 }
 
 void TimelineCanvas::show_data(std::shared_ptr<const TimelineData> prepared) {
@@ -67,12 +74,10 @@ void TimelineCanvas::fit_lane_height() {
   choices_.lane_height = usual_lane;
   const TimelineRows rows = lay_out_rows(*data_, choices_);
   const double room = height() - axis_height - rows.pinned_height;
-  const auto lanes = std::count_if(rows.rows.begin(), rows.rows.end(),
-                                   [](const TimelineRow& row) { return !row.is_heading(); });
-  if (lanes > 0 && room > rows.height)
-    choices_.lane_height =
-        std::min(widest_usual_lane,
-                 usual_lane + std::floor((room - rows.height) / static_cast<double>(lanes)));
+  choices_.lane_height = usual_lane + 1;
+  const double for_each_pixel = lay_out_rows(*data_, choices_).height - rows.height;
+  const double more = for_each_pixel > 0 ? std::floor((room - rows.height) / for_each_pixel) : 0.0;
+  choices_.lane_height = std::clamp(usual_lane + more, usual_lane, widest_usual_lane);
 }
 
 double TimelineCanvas::content_height() const {
@@ -168,6 +173,7 @@ QRectF TimelineCanvas::rectangle_of(const SpanPlace& place) const {
 }
 
 void TimelineCanvas::click(QPointF at, Qt::KeyboardModifiers) {
+  if (const auto note = note_at(at)) return change_note(*note);
   const TimelineRow* row = row_under(at);
   if (row != nullptr && row->is_heading()) return toggle(row->key);
   if (at.x() < scale().left) return;
@@ -220,7 +226,14 @@ void TimelineCanvas::find_selection() {
       [this](const std::optional<SpanPlace>& place) {
         selected_ = place;
         find_links();
+        if (std::exchange(wants_sight_, false) && selected_) bring_into_sight(*selected_);
       });
+}
+
+void TimelineCanvas::bring_selection_into_sight() {
+  if (selected_) return bring_into_sight(*selected_);
+  wants_sight_ = true;
+  find_selection();
 }
 
 void TimelineCanvas::find_links() {
@@ -298,6 +311,7 @@ std::vector<Command> TimelineCanvas::commands() {
   add(tr("Follow: other side, other ranks, launch"), {Qt::Key_BracketRight},
       [this] { follow_link(1); });
   add(tr("Follow backwards"), {Qt::Key_BracketLeft}, [this] { follow_link(-1); });
+  add(tr("Write a note at this instant"), {Qt::Key_M}, [this] { write_note(); });
   add(tr("Pin or release the lane"), {Qt::Key_T}, [this] { pin_row(); });
   add(tr("Higher lanes"), {Qt::Key_Plus, Qt::Key_Equal},
       [this] { set_lane_height(choices_.lane_height + 4); });
@@ -366,7 +380,99 @@ void TimelineCanvas::draw(QPainter& painter, QSize size) {
   draw_marks(painter);
   draw_labels(painter, size);
   painter.restore();
+  draw_found(painter, size);
+  draw_notes(painter, size);
   draw_cursors(painter, scale_for(size.width()), axis_height, size.height());
+}
+
+/// What a query found: a bar at the axis, and its stretch over all rows.
+void TimelineCanvas::draw_found(QPainter& painter, QSize size) const {
+  const std::vector<TimeRange>& marks = *workspace().marks();
+  const TimeScale now = scale_for(size.width());
+  const Theme& theme = theme_of(*this);
+  // By pixel: marks may be many, and lie over one another.
+  const auto width = static_cast<std::size_t>(now.width) + 1;
+  std::vector<int> change(width + 1);
+  for (const TimeRange& mark : marks) {
+    const double from = now.x_of(mark.begin) - now.left, to = now.x_of(mark.end) - now.left;
+    if (to < 0 || from >= static_cast<double>(width)) continue;
+    ++change[static_cast<std::size_t>(std::max(0.0, from))];
+    --change[std::min(width, static_cast<std::size_t>(std::max(0.0, to)) + 1)];
+  }
+  QColor veil = theme.more;
+  veil.setAlpha(46);
+  int depth = 0;
+  std::size_t begin = 0;
+  for (std::size_t x = 0; x <= width; ++x) {
+    const int before = std::exchange(depth, x < width ? depth + change[x] : 0);
+    if (before == 0 && depth > 0) begin = x;
+    if (before == 0 || depth > 0) continue;
+    const double from = now.left + static_cast<double>(begin);
+    const auto length = static_cast<double>(x - begin);
+    painter.fillRect(QRectF(from, axis_height - 4, length, 4), theme.more);
+    painter.fillRect(QRectF(from, axis_height, length, size.height() - axis_height), veil);
+  }
+}
+
+QRectF TimelineCanvas::rectangle_of(const TimeNote& note) const {
+  const auto time = workspace().axis_time_of(note);
+  if (!time) return {};
+  const TimeScale now = scale();
+  const double x = now.x_of(*time);
+  if (x < now.left || x > now.left + now.width) return {};
+  const QFontMetricsF metrics(font());
+  const double text = metrics.horizontalAdvance(text_of(note.text)) + 10;
+  return QRectF(x, axis_height + 2, std::min(widest_note, text), metrics.height() + 4);
+}
+
+void TimelineCanvas::draw_notes(QPainter& painter, QSize size) const {
+  const Theme& theme = theme_of(*this);
+  for (const TimeNote& note : workspace().notes()) {
+    const QRectF where = rectangle_of(note);
+    if (where.isNull()) continue;
+    painter.setPen(QPen(theme.accent, 1.5));
+    painter.drawLine(QPointF(where.left(), axis_height - 6), QPointF(where.left(), size.height()));
+    painter.fillRect(where, theme.accent);
+    painter.setPen(theme.text_on(theme.accent));
+    const QFontMetricsF metrics(painter.font());
+    painter.drawText(where.adjusted(5, 0, -3, 0), Qt::AlignVCenter | Qt::TextSingleLine,
+                     metrics.elidedText(text_of(note.text), Qt::ElideRight, where.width() - 8));
+  }
+}
+
+std::optional<std::size_t> TimelineCanvas::note_at(QPointF at) const {
+  const std::vector<TimeNote>& notes = workspace().notes();
+  for (std::size_t i = notes.size(); i-- > 0;)
+    if (rectangle_of(notes[i]).contains(at)) return i;
+  return std::nullopt;
+}
+
+void TimelineCanvas::write_note() {
+  const auto& selected = workspace().selection().time;
+  const double time = workspace().cursors().hover.value_or(
+      selected ? selected->begin : workspace().visible().middle());
+  if (!workspace().note_at(time, {})) return;
+  bool is_wanted = false;
+  const QString text = QInputDialog::getText(this, tr("Note"), tr("Text of the note:"),
+                                             QLineEdit::Normal, {}, &is_wanted);
+  if (!is_wanted || text.trimmed().isEmpty()) return;
+  std::vector<TimeNote> notes = workspace().notes();
+  notes.push_back(*workspace().note_at(time, text.trimmed().left(most_note_text).toStdString()));
+  workspace().set_notes(std::move(notes));
+}
+
+void TimelineCanvas::change_note(std::size_t note) {
+  std::vector<TimeNote> notes = workspace().notes();
+  bool is_wanted = false;
+  const QString text =
+      QInputDialog::getText(this, tr("Note"), tr("Text of the note (empty: remove it):"),
+                            QLineEdit::Normal, text_of(notes[note].text), &is_wanted);
+  if (!is_wanted) return;
+  if (text.trimmed().isEmpty())
+    notes.erase(notes.begin() + static_cast<std::ptrdiff_t>(note));
+  else
+    notes[note].text = text.trimmed().left(most_note_text).toStdString();
+  workspace().set_notes(std::move(notes));
 }
 
 void TimelineCanvas::draw_rows(QPainter& painter, QSize size) {
@@ -420,17 +526,46 @@ void TimelineCanvas::draw_marks(QPainter& painter) const {
   if (current_hit_) mark(*current_hit_, 3);
   if (!selected_) return;
   const QRectF own = rectangle_of(*selected_);
-  for (const SpanPlace& other : linked_) {
-    if (other == *selected_) continue;
-    const QRectF there = rectangle_of(other);
-    if (there.isNull()) continue;
-    painter.setPen(QPen(theme.ink, 1.5, Qt::DashLine));
-    painter.drawRect(there.adjusted(0, 0, 0, -1));
-    if (!own.isNull()) painter.drawLine(own.center(), there.center());
-  }
+  draw_links(painter, own);
   if (own.isNull()) return;
   painter.setPen(QPen(theme.ink, 2.5));
   painter.drawRect(own.adjusted(0, 0, 0, -1));
+}
+
+/// As `rectangle_of`, at the edge where it is out of sight; null where its row is closed.
+QRectF TimelineCanvas::anchor_of(const SpanPlace& place) const {
+  const TimelineRow* row = row_of(place);
+  if (row == nullptr) return {};
+  const TimeScale now = scale();
+  const TimeRange range = axis_range(*data_, place);
+  const auto seen = [&](double time) {
+    return std::clamp(now.x_of(time), now.left, now.left + now.width);
+  };
+  const double from = seen(range.begin), to = seen(range.end);
+  return QRectF(from, top_of(*row), std::max(1.0, to - from), row->height);
+}
+
+/// What belongs to the selection: the same operation elsewhere by a dashed line; what a flow or a
+/// launch leads to by an arrow from the producer's end to the consumer's begin.
+void TimelineCanvas::draw_links(QPainter& painter, const QRectF& own) const {
+  const Theme& theme = theme_of(*this);
+  for (const SpanPlace& other : linked_) {
+    if (other == *selected_) continue;
+    const QRectF there = rectangle_of(other);
+    if (!there.isNull()) {
+      painter.setPen(QPen(theme.ink, 1.5, Qt::DashLine));
+      painter.drawRect(there.adjusted(0, 0, 0, -1));
+    }
+    if (other.source != selected_->source) {
+      if (!own.isNull() && !there.isNull()) painter.drawLine(own.center(), there.center());
+      continue;
+    }
+    const QRectF from = anchor_of(*selected_), to = anchor_of(other);
+    if (from.isNull() || to.isNull()) continue;
+    const bool leads_there =
+        axis_range(*data_, *selected_).begin <= axis_range(*data_, other).begin;
+    draw_arrow(painter, theme, leads_there ? from : to, leads_there ? to : from);
+  }
 }
 
 void TimelineCanvas::draw_empty(QPainter& painter, QSize size) const {

@@ -38,11 +38,18 @@ class TimelineCanvas : public TimeCanvas {
 
   /// Selects the span, brings its row and time into sight.
   void go_to(const SpanPlace& place);
+  /// Brings what is selected into sight, once it is found.
+  void bring_selection_into_sight();
   const std::optional<SpanPlace>& selected() const { return selected_; }
   const std::vector<SpanPlace>& linked() const { return linked_; }
   std::optional<SpanPlace> place_at(QPointF at) const;
   /// Where the span is drawn now; null where its row is closed or out of sight.
   QRectF rectangle_of(const SpanPlace& place) const;
+
+  /// Where the note's text stands now, its instant at the left edge; null: out of sight.
+  QRectF rectangle_of(const TimeNote& note) const;
+  /// Asks for the text of a note under the mouse, else of the selection, else in the middle.
+  void write_note();
 
   void set_lane_height(double height);
   std::vector<Command> commands() override;
@@ -80,6 +87,12 @@ class TimelineCanvas : public TimeCanvas {
   void draw_labels(QPainter& painter, QSize size) const;
   void draw_row_label(QPainter& painter, const TimelineRow& row, double top) const;
   void draw_marks(QPainter& painter) const;
+  QRectF anchor_of(const SpanPlace& place) const;
+  void draw_links(QPainter& painter, const QRectF& own) const;
+  void draw_found(QPainter& painter, QSize size) const;
+  void draw_notes(QPainter& painter, QSize size) const;
+  std::optional<std::size_t> note_at(QPointF at) const;
+  void change_note(std::size_t note);
   void draw_empty(QPainter& painter, QSize size) const;
   bool is_pinned(const TimelineRow& row) const;
 
@@ -92,6 +105,7 @@ class TimelineCanvas : public TimeCanvas {
   std::vector<SpanPlace> linked_;
   std::stop_source linking_;
   bool is_selecting_ = false;
+  bool wants_sight_ = false;  ///< of what is being looked for
   std::shared_ptr<const SearchHits> hits_ = std::make_shared<const SearchHits>();
   std::optional<SearchHit> current_hit_;
   QImage frame_;

@@ -42,11 +42,27 @@ class Preparation {
       if (predicted > 0)
         block.predicted = source(scenario, SideKind::predicted, std::min(rank, predicted - 1));
       if (rank < profiled) block.profiled = source(scenario, SideKind::profiled, rank);
+      if (data_.blocks.size() < most_memory_blocks) add_memory(scenario, rank, block);
       const Trace& named =
           *data_.sources[block.profiled.value_or(block.predicted.value_or(0))]->trace;
       block.label = fmt::format("{}, rank {}", scenario->label, named.rank);
       data_.blocks.push_back(std::move(block));
     }
+  }
+
+  void add_memory(const ScenarioPointer& scenario, std::size_t rank, TimelineBlock& block) {
+    const MemoryPictureRequest axis{.a = request_.a, .mode = request_.mode, .step = request_.step};
+    if (block.predicted) {
+      // Blocks below one prediction share its curve.
+      const bool is_shared = !block.is_first && data_.blocks.back().predicted == block.predicted;
+      block.predicted_memory = is_shared ? data_.blocks.back().predicted_memory
+                                         : memory_track(scenario, SideKind::predicted,
+                                                        data_.sources[*block.predicted]->rank, axis,
+                                                        request_.known_memory);
+    }
+    if (block.profiled)
+      block.profiled_memory =
+          memory_track(scenario, SideKind::profiled, rank, axis, request_.known_memory);
   }
 
   std::size_t source(const ScenarioPointer& scenario, SideKind side, std::size_t rank) {
@@ -61,7 +77,8 @@ class Preparation {
         known != request_.known.end()
             ? *known
             : std::make_shared<const TimelineRank>(prepare_rank(scenario, side, rank, stop_)));
-    data_.maps.push_back(time_map(*scenario, side, rank, request_.mode, request_.a.get()));
+    data_.maps.push_back(
+        time_map(*scenario, side, rank, request_.mode, request_.a.get(), request_.step));
     return data_.sources.size() - 1;
   }
 
@@ -81,6 +98,13 @@ void for_each_lane(const TimelineRank& rank, LaneItems items, Visit visit) {
 }
 
 }  // namespace
+
+Bytes TimelineBlock::highest_memory() const {
+  Bytes highest{1};
+  for (const MemoryTrackPointer& track : {predicted_memory, profiled_memory})
+    if (track) highest = std::max(highest, track->highest);
+  return highest;
+}
 
 TimeRange TimelineData::axis_range(std::size_t source, std::int64_t begin, std::int64_t end) const {
   const TimeMap& map = maps[source];

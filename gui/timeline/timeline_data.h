@@ -9,6 +9,7 @@
 
 #include "gui/data/time_map.h"
 #include "gui/data/time_range.h"
+#include "gui/timeline/timeline_memory.h"
 #include "gui/timeline/timeline_rank.h"
 
 namespace shardscope::gui {
@@ -20,10 +21,17 @@ struct TimelineBlock {
   std::optional<std::size_t> predicted;  ///< the same for all ranks of a prediction that has one
   std::optional<std::size_t> profiled;
   bool is_first = false;  ///< of its scenario
+  /// Both sides' memory, drawn on one scale; null: the side has none.
+  MemoryTrackPointer predicted_memory, profiled_memory;
 
   std::optional<std::size_t> of(SideKind side) const {
     return side == SideKind::predicted ? predicted : profiled;
   }
+  const MemoryTrack* memory_of(SideKind side) const {
+    return (side == SideKind::predicted ? predicted_memory : profiled_memory).get();
+  }
+  /// The top of that scale.
+  Bytes highest_memory() const;
 };
 
 struct TimelineData {
@@ -36,12 +44,17 @@ struct TimelineData {
   TimeRange axis_range(std::size_t source, std::int64_t begin, std::int64_t end) const;
 };
 
-/// What is to be shown. `known` are ranks that were prepared before.
+/// What is to be shown. `known` are ranks and tracks that were prepared before.
 struct TimelineRequest {
   ScenarioPointer a, b, ghost;
   TimeMode mode = TimeMode::step;
+  StepChoice step = {};
   std::vector<TimelineRankPointer> known;
+  std::vector<MemoryTrackPointer> known_memory = {};
 };
+
+/// Blocks that show memory: a trace of many ranks would hold too many curves.
+inline constexpr std::size_t most_memory_blocks = 16;
 
 /// On a stop request something is missing.
 TimelineData prepare_timeline(const TimelineRequest& request, const std::stop_token& stop = {});

@@ -3,6 +3,7 @@
 #include <QCoreApplication>
 #include <QFontMetricsF>
 #include <QPainter>
+#include <QPainterPath>
 #include <algorithm>
 #include <cmath>
 
@@ -34,8 +35,35 @@ QString as_rich_text(const std::vector<SpanDetail>& details) {
   return text + QStringLiteral("</table>");
 }
 
+namespace {
+
+/// What one row of memory holds at an instant: the whole, then its categories.
+QString memory_help(const MemoryTrack& track, double time) {
+  const MemoryLevel* level = level_at(track, time);
+  const QString heading =
+      QStringLiteral("<b>%1 memory, %2</b><br>")
+          .arg(text_of(name_of(track.side)), text_of(name_of(track.clock)).toHtmlEscaped());
+  const QString why = track.clock == MemoryClock::host
+                          ? tr("Memory is asked for when the host issues an operation; the device "
+                               "runs it later.")
+                          : tr("Taken when the device runs the operation.");
+  if (level == nullptr) return heading + why;
+  const auto line = [](const QString& what, Bytes bytes) {
+    return QStringLiteral("%1: %2<br>").arg(what, text_of(rounded_text(bytes)));
+  };
+  QString text = heading + line(tr("held"), level->bytes.total());
+  if (level->reserved.count > 0) text += line(tr("reserved"), level->reserved);
+  for (std::size_t band = 0; band < memory_band_count; ++band)
+    if (level->bytes[band].count != 0) text += line(text_of(band_name(band)), level->bytes[band]);
+  return text + QStringLiteral("<i>%1</i>").arg(why);
+}
+
+}  // namespace
+
 QString row_help(const TimelineData& data, const TimelineRow& row, const TimeScale& scale,
                  double x) {
+  if (row.kind == RowKind::memory)
+    return memory_help(*data.blocks[row.block].memory_of(row.side), scale.time_at(x));
   if (row.kind != RowKind::ribbon || x < scale.left)
     return row.label.empty() ? QString() : text_of(row.label).toHtmlEscaped();
   const TimeRange pixel{.begin = scale.time_at(x), .end = scale.time_at(x + 1)};
@@ -74,12 +102,39 @@ void draw_label(QPainter& painter, const Theme& theme, const TimelineRow& row, Q
                        : row.is_ghost                     ? tr("what-if")
                                                           : text_of(name_of(row.side));
   const double side_width = side.isEmpty() ? 0 : metrics.horizontalAdvance(side) + 10;
+  const double line = metrics.height();
+  const bool has_detail = !row.detail.empty() && where.height() > 2 * line;
+  const QRectF first = has_detail ? where.adjusted(0, 0, 0, -line) : where;
+  if (has_detail) {
+    painter.setPen(theme.faint_ink);
+    painter.drawText(
+        where.adjusted(left, where.height() / 2, -6, 0), Qt::AlignVCenter | Qt::TextSingleLine,
+        metrics.elidedText(text_of(row.detail), Qt::ElideRight, where.width() - left - 6));
+  }
   painter.setPen(theme.ink);
   if (is_pinned) text = QChar(0x25C6) + text;
-  painter.drawText(where.adjusted(left, 0, -side_width, 0), Qt::AlignVCenter | Qt::TextSingleLine,
+  painter.drawText(first.adjusted(left, 0, -side_width, 0), Qt::AlignVCenter | Qt::TextSingleLine,
                    metrics.elidedText(text, Qt::ElideMiddle, where.width() - left - side_width));
   painter.setPen(theme.faint_ink);
-  painter.drawText(where.adjusted(0, 0, -6, 0), Qt::AlignVCenter | Qt::AlignRight, side);
+  painter.drawText(first.adjusted(0, 0, -6, 0), Qt::AlignVCenter | Qt::AlignRight, side);
+  painter.restore();
+}
+
+void draw_arrow(QPainter& painter, const Theme& theme, const QRectF& from, const QRectF& to) {
+  const QPointF begin(from.right(), from.center().y()), end(to.left(), to.center().y());
+  const double bend = std::clamp(std::abs(end.x() - begin.x()) / 2, 16.0, 90.0);
+  QPainterPath path(begin);
+  path.cubicTo(begin + QPointF(bend, 0), end - QPointF(bend, 0), end);
+  painter.save();
+  painter.setRenderHint(QPainter::Antialiasing);
+  painter.setBrush(Qt::NoBrush);
+  painter.setPen(QPen(theme.background, 4));
+  painter.drawPath(path);
+  painter.setPen(QPen(theme.accent, 1.8));
+  painter.drawPath(path);
+  painter.setPen(Qt::NoPen);
+  painter.setBrush(theme.accent);
+  painter.drawPolygon(QPolygonF({end, end + QPointF(-9, -4.5), end + QPointF(-9, 4.5)}));
   painter.restore();
 }
 

@@ -25,6 +25,8 @@ QString row_help(const TimelineData& data, const TimelineRow& row, const TimeSca
                  double x);
 void draw_label(QPainter& painter, const Theme& theme, const TimelineRow& row, QRectF where,
                 bool is_pinned);
+/// From a producer's end to its consumer's begin, around the rows between them.
+void draw_arrow(QPainter& painter, const Theme& theme, const QRectF& from, const QRectF& to);
 /// What colours and hatches mean, in one line; as wide as it needs.
 void draw_legend(QPainter& painter, const Theme& theme, QRectF where);
 

@@ -11,6 +11,7 @@
 #include "gui/data/pixel_edges.h"
 #include "gui/data/time_ticks.h"
 #include "gui/timeline/lane_painter.h"
+#include "gui/timeline/memory_lane.h"
 
 namespace shardscope::gui {
 namespace {
@@ -101,7 +102,11 @@ class Frame {
     const LaneLook look = row.is_ghost                      ? LaneLook::dashed
                           : row.side == SideKind::predicted ? LaneLook::hollow
                                                             : LaneLook::solid;
-    if (row.kind == RowKind::ribbon)
+    const TimelineBlock* block = row.kind == RowKind::memory ? &data_.blocks[row.block] : nullptr;
+    if (block != nullptr)
+      draw_memory_lane(image_, theme_, band, *block->memory_of(row.side), request_.range,
+                       block->highest_memory());
+    else if (row.kind == RowKind::ribbon)
       painter_.ribbon(band, times_of(row.source), look);
     else
       draw_lane_row(row, top, band, look);

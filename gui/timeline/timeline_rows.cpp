@@ -11,7 +11,8 @@ namespace {
 
 constexpr double heading_height = 22;
 constexpr double ribbon_share = 0.8;  ///< of a lane's height
-constexpr double gap = 2;             ///< pixels below the last row of a track
+constexpr double memory_share = 2.6;
+constexpr double gap = 2;  ///< pixels below the last row of a track
 
 class Layout {
  public:
@@ -47,6 +48,7 @@ class Layout {
          heading_height);
     for (const SideKind side : {SideKind::predicted, SideKind::profiled}) add_ribbon(block, side);
     if (!open) return;
+    for (const SideKind side : {SideKind::predicted, SideKind::profiled}) add_memory(block, side);
     add_group(block, TrackGroup::phases);
     add_group(block, TrackGroup::units);
     add_streams(block);
@@ -69,6 +71,20 @@ class Layout {
           .side = side,
           .depth = 1},
          std::max(10.0, choices_.lane_height * ribbon_share), gap);
+  }
+
+  void add_memory(const TimelineBlock& block, SideKind side) {
+    const MemoryTrack* track = block.memory_of(side);
+    if (track == nullptr) return;
+    push({.kind = RowKind::memory,
+          .key = fmt::format("{}/memory/{}", key_, name_of(side)),
+          .label = "memory",
+          .detail =
+              fmt::format("{}, to {}", name_of(track->clock), rounded_text(block.highest_memory())),
+          .source = block.of(side).value_or(0),
+          .side = side,
+          .depth = 1},
+         choices_.lane_height * memory_share, gap);
   }
 
   void add_track(std::size_t source, std::size_t number, int depth, bool is_ghost = false) {

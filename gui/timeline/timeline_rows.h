@@ -13,6 +13,7 @@ namespace shardscope::gui {
 enum class RowKind : std::uint8_t {
   rank,    ///< heading of a block, opens and closes it
   ribbon,  ///< what the device did, stacked to the whole
+  memory,  ///< bytes by category over time
   lane,    ///< of a track
   group,   ///< heading of the host's threads
 };
@@ -21,6 +22,7 @@ struct TimelineRow {
   RowKind kind = RowKind::lane;
   std::string key;                              ///< the same as long as the scenario is open
   std::string label;                            ///< "" of further lanes of a track
+  std::string detail = {};                      ///< below it, of memory: its scale
   std::size_t block = 0;                        ///< index into TimelineData::blocks
   std::size_t source = 0, track = 0, lane = 0;  ///< of lanes; ribbons have a source
   SideKind side = SideKind::profiled;
@@ -46,9 +48,9 @@ struct TimelineRows {
   double pinned_height = 0, height = 0;
 };
 
-/// Of each block: its heading, the ribbons of both sides, and where it is open the phases, units
-/// and streams, the predicted lanes of a stream directly above the profiled ones, then the host.
-/// The first block of each scenario is open.
+/// Of each block: its heading, the ribbons of both sides, and where it is open their memory, the
+/// phases, units and streams, the predicted lanes of a stream directly above the profiled ones,
+/// then the host. The first block of each scenario is open.
 TimelineRows lay_out_rows(const TimelineData& data, const RowChoices& choices);
 
 /// The row at that height; null: none.

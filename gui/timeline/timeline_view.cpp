@@ -17,8 +17,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "gui/base/step_picker.h"
+#include "gui/base/text.h"
 #include "gui/base/theme.h"
 #include "gui/table/names_column.h"
+#include "gui/table/names_delegate.h"
+#include "gui/timeline/exposed_reason.h"
 #include "gui/timeline/range_rows.h"
 #include "gui/timeline/spans_model.h"
 #include "gui/timeline/text_rows_model.h"
@@ -33,7 +37,7 @@ enum PanelTab { range_tab, exposed_tab, selection_tab };
 
 constexpr int range_delay_ms = 60;  ///< while a range is dragged, sums come this much later
 
-QTableView* table_of(QAbstractItemModel* model, const QString& name, QWidget* parent) {
+QTableView* table_of(TextRowsModel* model, const QString& name, QWidget* parent) {
   auto* table = new QTableView(parent);
   table->setModel(model);
   table->setAccessibleName(name);
@@ -43,6 +47,8 @@ QTableView* table_of(QAbstractItemModel* model, const QString& name, QWidget* pa
   table->verticalHeader()->setDefaultSectionSize(table->fontMetrics().height() + 6);
   table->horizontalHeader()->setDefaultSectionSize(112);
   widen_names(*table, 200);
+  table->setItemDelegateForColumn(
+      0, new NamesDelegate([model] { return model->common_modules(); }, table));
   return table;
 }
 
@@ -112,6 +118,11 @@ QWidget* TimelineView::make_bar() {
   layout->addStretch(1);
   layout->addWidget(label);
   layout->addWidget(mode_);
+  auto* steps = new StepPicker(workspace(), bar);
+  auto* step_label = new QLabel(tr("Step"), bar);
+  step_label->setBuddy(steps);
+  layout->addWidget(step_label);
+  layout->addWidget(steps);
   return bar;
 }
 
@@ -133,8 +144,24 @@ QWidget* TimelineView::make_canvas() {
 }
 
 QWidget* TimelineView::make_panel() {
-  panel_ = new QTabWidget(this);
+  auto* box = new QWidget(this);
+  why_ = new QLabel(box);
+  why_->setObjectName(QStringLiteral("exposed_reason"));
+  why_->setTextFormat(Qt::PlainText);
+  why_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+  why_->setWordWrap(true);
+  why_->setMargin(5);
+  QFont bold = why_->font();
+  bold.setBold(true);
+  why_->setFont(bold);
+  why_->hide();
+  panel_ = new QTabWidget(box);
   panel_->setDocumentMode(true);
+  auto* column = new QVBoxLayout(box);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(0);
+  column->addWidget(why_);
+  column->addWidget(panel_, 1);
   details_ = new TextRowsModel({tr("What"), tr("Value")}, this);
   identity_ =
       new TextRowsModel({tr("Rank"), tr("Side"), tr("Span"), tr("= Compute"), tr("+ Exposed comm."),
@@ -160,7 +187,7 @@ QWidget* TimelineView::make_panel() {
   panel_->addTab(jumps, tr("Exposed communication"));
   auto* details = table_of(details_, tr("Details of the selected span"), panel_);
   panel_->addTab(details, tr("Selection"));
-  return panel_;
+  return box;
 }
 
 void TimelineView::connect_all() {
@@ -178,6 +205,9 @@ void TimelineView::connect_all() {
     });
   connect(range_delay_, &QTimer::timeout, this, &TimelineView::sum_range);
   connect(canvas_, &TimelineCanvas::place_selected, this, &TimelineView::show_details);
+  connect(&from, &Workspace::view_wanted, canvas_, [this](const QString& id) {
+    if (id == objectName()) canvas_->bring_selection_into_sight();
+  });
   connect(canvas_, &TimelineCanvas::rows_changed, this, &TimelineView::fit_scroll_bar);
   connect(canvas_, &TimelineCanvas::scrolled, this, &TimelineView::fit_scroll_bar);
   connect(scroll_bar_, &QScrollBar::valueChanged, canvas_,
@@ -191,7 +221,11 @@ void TimelineView::prepare() {
                           .b = workspace().b(),
                           .ghost = workspace().ghost(),
                           .mode = workspace().time_mode(),
+                          .step = workspace().step(),
                           .known = data_->sources};
+  for (const TimelineBlock& block : data_->blocks)
+    for (const MemoryTrackPointer& track : {block.predicted_memory, block.profiled_memory})
+      if (track) request.known_memory.push_back(track);
   preparing_ = workspace().tasks().run(
       this,
       [request = std::move(request)](std::stop_token stop) {
@@ -219,24 +253,60 @@ void TimelineView::forget_figures() {
   current_hit_.reset();
   spans_->show(data_, {});
   for (TextRowsModel* rows : {details_, identity_, operations_, exposed_}) rows->show({});
+  explaining_.request_stop();
+  tell_why({});
   panel_->setTabText(range_tab, tr("Range"));
   panel_->setTabText(exposed_tab, tr("Exposed communication"));
   hit_count_->clear();
 }
 
 void TimelineView::show_details() {
-  std::vector<std::vector<TextCell>> rows;
-  if (canvas_->selected())
-    for (const SpanDetail& detail : span_details(*data_, *canvas_->selected()))
-      rows.push_back(
-          {{QString::fromStdString(detail.what)}, {QString::fromStdString(detail.value)}});
-  if (!rows.empty()) {
-    canvas_->setAccessibleDescription(rows.front()[1].text);
-    // Who goes down the list of exposed communication wants to keep it.
-    if (panel_->currentIndex() != exposed_tab) panel_->setCurrentIndex(selection_tab);
-  }
-  details_->show(std::move(rows));
+  explaining_.request_stop();
+  tell_why({});
+  if (!canvas_->selected()) return details_->show({});
+  // Who goes down the list of exposed communication wants to keep it.
+  if (panel_->currentIndex() != exposed_tab) panel_->setCurrentIndex(selection_tab);
+  using Explained = std::pair<std::vector<SpanDetail>, std::string>;
+  explaining_ = workspace().tasks().run(
+      this,
+      [data = data_, place = *canvas_->selected()](const std::stop_token&) {
+        return Explained{span_details(*data, place), exposed_reason(*data, place)};
+      },
+      [this, place = *canvas_->selected()](const Explained& explained) {
+        take_details(place, explained.first, explained.second);
+      });
 }
+
+void TimelineView::take_details(const SpanPlace& place, const std::vector<SpanDetail>& details,
+                                const std::string& reason) {
+  std::vector<std::vector<TextCell>> rows;
+  for (const SpanDetail& detail : details)
+    rows.push_back({{text_of(detail.what)}, {text_of(detail.value)}});
+  if (!reason.empty()) rows.insert(rows.begin() + 1, {{tr("why")}, {text_of(reason)}});
+  details_->show(std::move(rows));
+  tell_why(text_of(reason));
+  canvas_->setAccessibleDescription(text_of(announcement(details, reason)));
+  if (!reason.empty()) ask_for_remedy(place);
+}
+
+void TimelineView::ask_for_remedy(const SpanPlace& place) {
+  explaining_ = workspace().tasks().run(
+      this,
+      [data = data_, place](const std::stop_token& stop) {
+        return prefetch_remedy(*data, place, stop);
+      },
+      [this](const std::string& remedy) {
+        if (!remedy.empty()) tell_why(why_->text() + QStringLiteral("; ") + text_of(remedy));
+      });
+}
+
+void TimelineView::tell_why(const QString& sentence) {
+  why_->setText(sentence);
+  why_->setAccessibleName(sentence);
+  why_->setVisible(!sentence.isEmpty());
+}
+
+QString TimelineView::why() const { return why_->text(); }
 
 void TimelineView::sum_range() {
   const TimeRange range = workspace().cursors().range.value_or(workspace().visible());

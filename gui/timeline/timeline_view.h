@@ -8,6 +8,7 @@
 
 #include "gui/base/view.h"
 #include "gui/timeline/range_figures.h"
+#include "gui/timeline/span_details.h"
 #include "gui/timeline/span_search.h"
 #include "gui/timeline/timeline_data.h"
 
@@ -41,6 +42,8 @@ class TimelineView : public View {
   TextRowsModel& identity() { return *identity_; }
   TextRowsModel& operations() { return *operations_; }
   TextRowsModel& exposed() { return *exposed_; }
+  /// Why the selected collective is exposed, and what would hide it; "" of what is not.
+  QString why() const;
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;
@@ -54,6 +57,10 @@ class TimelineView : public View {
   void show_prepared(TimelineData prepared);
   void forget_figures();
   void show_details();
+  void take_details(const SpanPlace& place, const std::vector<SpanDetail>& details,
+                    const std::string& reason);
+  void ask_for_remedy(const SpanPlace& place);
+  void tell_why(const QString& sentence);
   void sum_range();
   void show_range(const RangeFigures& figures, const std::vector<ExposedStretch>& exposed);
   void search();
@@ -69,6 +76,7 @@ class TimelineView : public View {
   QLabel* hit_count_ = nullptr;
   QComboBox* mode_ = nullptr;
   QTabWidget* panel_ = nullptr;
+  QLabel* why_ = nullptr;
   QTimer* range_delay_ = nullptr;
   SpansModel* spans_ = nullptr;
   TextRowsModel* details_ = nullptr;
@@ -80,7 +88,7 @@ class TimelineView : public View {
   std::shared_ptr<const SearchHits> hits_ = std::make_shared<const SearchHits>();
   std::optional<std::size_t> current_hit_;
   std::optional<TimeRange> summed_;  ///< the range whose sums are shown
-  std::stop_source preparing_, summing_, searching_;
+  std::stop_source preparing_, summing_, searching_, explaining_;
 };
 
 }  // namespace shardscope::gui

@@ -12,6 +12,7 @@
 #include <QTimer>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <initializer_list>
 #include <utility>
 
 #include "gui/data/row_sums.h"
@@ -39,13 +40,16 @@ UnitsView::UnitsView(Workspace& workspace, QWidget* parent)
     : View(QStringLiteral("units"), tr("Units and operations"), workspace, parent),
       tabs_(new QTabBar(this)),
       stack_(new QStackedWidget(this)),
+      of_(new QLabel(tr("Of"), this)),
       scenario_(new QComboBox(this)),
+      on_(new QLabel(tr("Rank"), this)),
       rank_(new QComboBox(this)),
       filter_(new QLineEdit(this)),
       typed_(new QTimer(this)),
       summary_(new QLabel(this)) {
   make_table(units_tab, tr("Units"));
   make_table(operations_tab, tr("Operations"));
+  make_table(memory_tab, tr("Memory"));
   summary_->setAccessibleName(tr("Sum of the selected rows"));
   summary_->setMargin(4);
   // As wide as there is room; a long text does not widen the window.
@@ -59,6 +63,11 @@ UnitsView::UnitsView(Workspace& workspace, QWidget* parent)
   connect(&workspace, &Workspace::pair_changed, this, [this] {
     fill_choices();
     read_tables();
+  });
+  connect(&workspace, &Workspace::ghost_changed, this, [this] {
+    // While a control of What-if is dragged nobody waits for tables that are out of sight.
+    is_stale_ = !isVisible();
+    if (!is_stale_) read_tables();
   });
   connect(&workspace, &Workspace::selection_changed, this, &UnitsView::reveal_selection);
   setFocusProxy(stack_);
@@ -78,6 +87,8 @@ void UnitsView::make_table(Tab tab, const QString& name) {
           });
   connect(table.pane->selectionModel(), &QItemSelectionModel::selectionChanged, this,
           &UnitsView::show_summary);
+  connect(table.pane, &TablePane::entered, this,
+          [this, &table](int place) { lead_to_timeline(table, place); });
   connect(table.model, &ColumnTableModel::arranged, this, [this, &table] {
     sum_all(table);
     if (&table == &current()) show_summary();
@@ -87,11 +98,14 @@ void UnitsView::make_table(Tab tab, const QString& name) {
 
 QWidget* UnitsView::make_bar() {
   auto* bar = new QWidget(this);
-  tabs_->setAccessibleName(tr("Units or operations"));
+  tabs_->setAccessibleName(tr("Units, operations or memory"));
   tabs_->setDrawBase(false);
   tabs_->setObjectName(QStringLiteral("units_tabs"));
-  scenario_->setAccessibleName(tr("Scenario whose rows are shown"));
-  rank_->setAccessibleName(tr("Rank whose rows are shown"));
+  scenario_->setObjectName(QStringLiteral("units_scenario"));
+  scenario_->setToolTip(tr("Scenario whose rows are shown, or both beside one another"));
+  rank_->setToolTip(tr("Rank whose rows are shown"));
+  of_->setBuddy(scenario_);
+  on_->setBuddy(rank_);
   filter_->setAccessibleName(tr("Filter"));
   filter_->setClearButtonEnabled(true);
   filter_->setPlaceholderText(
@@ -112,10 +126,17 @@ QWidget* UnitsView::make_bar() {
   auto* layout = new QHBoxLayout(bar);
   layout->setContentsMargins(4, 3, 6, 3);
   layout->addWidget(tabs_);
+  layout->addWidget(of_);
   layout->addWidget(scenario_);
+  layout->addWidget(on_);
   layout->addWidget(rank_);
   layout->addWidget(filter_, 1);
   return bar;
+}
+
+void UnitsView::showEvent(QShowEvent* event) {
+  View::showEvent(event);
+  if (std::exchange(is_stale_, false)) read_tables();
 }
 
 QAbstractItemModel* UnitsView::table() { return current().model; }
@@ -139,6 +160,14 @@ std::vector<Command> UnitsView::commands() {
   all.push_back({.group = title(), .text = tr("Show operations"), .run = [this] {
                    show_tab(operations_tab);
                  }});
+  all.push_back({.group = title(), .text = tr("Show memory by unit"), .run = [this] {
+                   show_tab(memory_tab);
+                 }});
+  all.push_back({.group = title(),
+                 .text = tr("A against B"),
+                 .run = [this] { show_pair(); },
+                 .is_enabled = [this] { return workspace().b() != nullptr; },
+                 .is_checked = [this] { return choice() == a_against_b; }});
   return all;
 }
 
@@ -151,19 +180,32 @@ void UnitsView::fill_choices() {
     scenario_->addItem(tr("A: ") + QString::fromStdString(a->label));
   if (const auto& b = workspace().b())
     scenario_->addItem(tr("B: ") + QString::fromStdString(b->label));
+  if (workspace().b()) scenario_->addItem(tr("A against B"));
   scenario_->setCurrentIndex(std::min(was_second, scenario_->count() - 1));
-  scenario_->setVisible(scenario_->count() > 1);
+  for (QWidget* part : std::initializer_list<QWidget*>{of_, scenario_})
+    part->setVisible(scenario_->count() > 1);
   rank_->clear();
   const ScenarioPointer scenario = shown();
   const Side* profiled = scenario ? scenario->side(SideKind::profiled) : nullptr;
   if (profiled != nullptr)
     for (const auto& trace : profiled->ranks) rank_->addItem(tr("rank %1").arg(trace->rank));
   rank_->setCurrentIndex(std::min(was_rank, rank_->count() - 1));
-  rank_->setVisible(rank_->count() > 1);
+  for (QWidget* part : std::initializer_list<QWidget*>{on_, rank_})
+    part->setVisible(rank_->count() > 1);
+}
+
+UnitsView::Choice UnitsView::choice() const {
+  return static_cast<Choice>(std::clamp<int>(scenario_->currentIndex(), a_alone, a_against_b));
 }
 
 ScenarioPointer UnitsView::shown() const {
-  return scenario_->currentIndex() > 0 ? workspace().b() : workspace().a();
+  return choice() == b_alone ? workspace().b() : workspace().a();
+}
+
+void UnitsView::show_pair() {
+  if (!workspace().b()) return;
+  scenario_->setCurrentIndex(a_against_b);
+  read_tables();
 }
 
 std::size_t UnitsView::rank() const {
@@ -182,11 +224,21 @@ void UnitsView::read_tables() {
   }
   reading_ = workspace().tasks().run(
       this,
-      [scenario, rank = rank()](std::stop_token stop) {
-        Tables tables{.scenario = scenario, .rank = rank, .by_tab = {}};
-        tables.by_tab[units_tab] = std::make_shared<const RowTable>(unit_table(*scenario, rank));
-        tables.by_tab[operations_tab] =
-            std::make_shared<const RowTable>(operation_table(*scenario, rank, stop));
+      [scenario, ghost = workspace().ghost(), rank = rank(),
+       other = choice() == a_against_b ? workspace().b() : nullptr](std::stop_token stop) {
+        Tables tables{.scenario = scenario, .other = other, .rank = rank, .by_tab = {}};
+        const auto put = [&](Tab tab, RowTable rows) {
+          tables.by_tab[tab] = std::make_shared<const RowTable>(std::move(rows));
+        };
+        if (other) {
+          put(units_tab, unit_pair_table(*scenario, *other, rank));
+          put(operations_tab, operation_pair_table(*scenario, *other, rank));
+          put(memory_tab, memory_pair_table(*scenario, *other, rank));
+        } else {
+          put(units_tab, unit_table(*scenario, rank, ghost.get()));
+          put(operations_tab, operation_table(*scenario, rank, stop, ghost.get()));
+          put(memory_tab, memory_table(*scenario, rank));
+        }
         return tables;
       },
       [this](const Tables& tables) { take(tables); });
@@ -194,6 +246,7 @@ void UnitsView::read_tables() {
 
 void UnitsView::take(const Tables& tables) {
   rows_scenario_ = tables.scenario;
+  rows_other_ = tables.other;
   rows_rank_ = tables.rank;
   for (int tab = 0; tab < tab_count; ++tab) {
     Table& table = tables_[tab];
@@ -222,7 +275,8 @@ void UnitsView::sort_at_first(Table& table) {
 
 void UnitsView::select_row(const Table& table, int place) {
   const RowTarget target = gui::target_of(*table.rows, table.model->row_at(place));
-  Selection selection{.scenario = rows_scenario_, .rank = rows_rank_};
+  const ScenarioPointer& of = target.is_of_b ? rows_other_ : rows_scenario_;
+  Selection selection{.scenario = of, .rank = rows_rank_};
   selection.operation = target.operation;
   selection.unit = target.unit;
   selection.event = target.event;
@@ -231,7 +285,7 @@ void UnitsView::select_row(const Table& table, int place) {
   const auto& span = is_profiled ? target.profiled_span : target.predicted_span;
   if (span) selection.span = *span;
   if (const auto& window = is_profiled ? target.profiled : target.predicted) {
-    const TimeMap map = workspace().time_map(*rows_scenario_, selection.side, selection.rank);
+    const TimeMap map = workspace().time_map(*of, selection.side, selection.rank);
     selection.time = TimeRange{.begin = map.axis_of(static_cast<double>(window->begin.ns)),
                                .end = map.axis_of(static_cast<double>(window->end.ns))};
   }
@@ -240,14 +294,25 @@ void UnitsView::select_row(const Table& table, int place) {
   is_revealing_ = false;
 }
 
+void UnitsView::lead_to_timeline(const Table& table, int place) {
+  select_row(table, place);
+  constexpr double lengths_beside = 2;  ///< so that its neighbours are seen
+  if (const auto& time = workspace().selection().time)
+    workspace().show(with_margin(*time, lengths_beside));
+  workspace().show_selection_in(QStringLiteral("timeline"));
+}
+
 void UnitsView::reveal_selection() {
   for (Table& table : tables_) reveal_in(table);
 }
 
 void UnitsView::reveal_in(Table& table) {
   const Selection& selection = workspace().selection();
-  if (selection.scenario != rows_scenario_ || selection.empty()) return;
-  const auto row = row_of(*table.rows, target_of(selection));
+  const bool is_of_b = rows_other_ && selection.scenario == rows_other_;
+  if ((selection.scenario != rows_scenario_ && !is_of_b) || selection.empty()) return;
+  RowTarget target = target_of(selection);
+  target.is_of_b = is_of_b;
+  const auto row = row_of(*table.rows, target);
   if (!row) return;
   is_revealing_ = true;
   table.pane->reveal(*row);

@@ -1,4 +1,5 @@
-// Units and operations: predicted against profiled bytes and times, with the cause of what differs.
+// Units and operations: predicted against profiled bytes and times, with the cause of what differs,
+// or A against B.
 #pragma once
 
 #include <QString>
@@ -22,12 +23,13 @@ namespace shardscope::gui {
 class ColumnTableModel;
 class TablePane;
 
-/// Rows are the units or the operations of A (or B) on one rank. The current row is the selection
-/// that all views share, and what others select is the current row.
+/// Rows are the units, the operations or the memory by unit of A, of B or of both, on one rank; a
+/// What-if stands beside them. The current row is the selection that all views share, and what
+/// others select is the current row. Return or a double click leads to it in the timeline.
 class UnitsView : public View {
   Q_OBJECT
  public:
-  enum Tab { units_tab, operations_tab, tab_count };
+  enum Tab { units_tab, operations_tab, memory_tab, tab_count };
 
   explicit UnitsView(Workspace& workspace, QWidget* parent = nullptr);
 
@@ -35,10 +37,15 @@ class UnitsView : public View {
   std::vector<Command> commands() override;
 
   void show_tab(Tab tab);
+  /// Rows of A beside those of B; without B nothing changes.
+  void show_pair();
   Tab tab() const;
   TablePane& pane(Tab tab) const { return *tables_[tab].pane; }
   QLineEdit& filter_box() const { return *filter_; }
   QString summary() const;
+
+ protected:
+  void showEvent(QShowEvent* event) override;
 
  private:
   struct Table {
@@ -50,7 +57,7 @@ class UnitsView : public View {
   };
   /// What one reading gives.
   struct Tables {
-    ScenarioPointer scenario;
+    ScenarioPointer scenario, other;  ///< `other`: B of a pair, or null
     std::size_t rank = 0;
     std::shared_ptr<const RowTable> by_tab[tab_count];
   };
@@ -58,12 +65,15 @@ class UnitsView : public View {
   void make_table(Tab tab, const QString& name);
   QWidget* make_bar();
   void fill_choices();
+  enum Choice { a_alone, b_alone, a_against_b };
+  Choice choice() const;
   ScenarioPointer shown() const;
   std::size_t rank() const;
   void read_tables();
   void take(const Tables& tables);
   void sort_at_first(Table& table);
   void select_row(const Table& table, int place);
+  void lead_to_timeline(const Table& table, int place);
   void reveal_selection();
   void reveal_in(Table& table);
   static QString sum_text(const QString& head, const Table& table,
@@ -74,16 +84,20 @@ class UnitsView : public View {
 
   Table tables_[tab_count];
   ScenarioPointer rows_scenario_;  ///< that the rows are of, which may not be the chosen one yet
+  ScenarioPointer rows_other_;     ///< B of a pair; null: rows are of one scenario
   std::size_t rows_rank_ = 0;
   QTabBar* tabs_;
   QStackedWidget* stack_;
+  QLabel* of_;
   QComboBox* scenario_;
+  QLabel* on_;
   QComboBox* rank_;
   QLineEdit* filter_;
   QTimer* typed_;
   QLabel* summary_;
   std::stop_source reading_;
   bool is_revealing_ = false;
+  bool is_stale_ = false;  ///< What-if has changed since the tables were read
 };
 
 }  // namespace shardscope::gui

@@ -1,7 +1,8 @@
-// Loss and step time of a run that is under way.
+// Loss and step time of a run that is under way, over what was predicted of it.
 #pragma once
 
 #include <QWidget>
+#include <optional>
 #include <vector>
 
 #include "gui/data/run_monitor.h"
@@ -13,7 +14,8 @@ class RunChart : public QWidget {
  public:
   explicit RunChart(QWidget* parent = nullptr);
 
-  void show(std::vector<RunPoint> points);
+  /// `predicted`: of a step, drawn as a line; none: not known.
+  void show(std::vector<RunPoint> points, std::optional<Duration> predicted);
   QSize minimumSizeHint() const override;
 
  protected:
@@ -21,6 +23,7 @@ class RunChart : public QWidget {
 
  private:
   std::vector<RunPoint> points_;
+  std::optional<Duration> predicted_;
 };
 
 }  // namespace shardscope::gui

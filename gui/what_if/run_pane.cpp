@@ -7,6 +7,8 @@
 #include <QPushButton>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/format/atomic_file.h"
@@ -77,7 +79,8 @@ void RunPane::start(const RunOffer& offer) {
   if (process_.is_running()) return;
   show();
   log_->clear();
-  chart_->show({});
+  predicted_ = offer.predicted;
+  chart_->show({}, predicted_);
   const RunRequest request{.job = offer.folder / "what_if.json",
                            .ranks = offer.ranks,
                            .steps = offer.steps,
@@ -111,7 +114,7 @@ void RunPane::stop() {
 void RunPane::show_progress() {
   const std::vector<RunPoint>& points = process_.points();
   progress_->setValue(static_cast<int>(points.back().step));
-  chart_->show(points);
+  chart_->show(points, predicted_);
 }
 
 void RunPane::take_end(const QString& text, bool has_results) {
@@ -124,7 +127,9 @@ void RunPane::take_end(const QString& text, bool has_results) {
   workspace_.tasks().run(
       this,
       [folder = process_.request().folder](const std::stop_token& stop) {
-        return open_run(folder, {.stop = stop});
+        auto run = std::make_shared<Scenario>(*open_run(folder, {.stop = stop}));
+        run->label += ", real run";
+        return ScenarioPointer(std::move(run));
       },
       [this](const ScenarioPointer& scenario) {
         workspace_.add(scenario);

@@ -4,6 +4,7 @@
 #include <QWidget>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "gui/base/workspace.h"
@@ -25,9 +26,11 @@ struct RunOffer {
   std::int64_t steps = 10;
   std::filesystem::path machine;
   std::filesystem::path folder;
+  std::optional<Duration> predicted;  ///< of a step, drawn beside what it takes
 };
 
-/// Hidden until there was a run. When one has ended its folder is opened as a scenario.
+/// Hidden until there was a run. When one has ended its folder is opened as a scenario, which is
+/// called a real run, so that the others keep their names.
 class RunPane : public QWidget {
   Q_OBJECT
  public:
@@ -55,6 +58,7 @@ class RunPane : public QWidget {
 
   Workspace& workspace_;
   RunProcess process_;
+  std::optional<Duration> predicted_;
   RunChart* chart_;
   QLabel* status_;
   QProgressBar* progress_;

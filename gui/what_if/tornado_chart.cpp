@@ -8,16 +8,16 @@
 #include <string>
 #include <utility>
 
+#include "gui/base/text.h"
 #include "gui/base/theme.h"
+#include "gui/data/machine_words.h"
 
 namespace shardscope::gui {
 namespace {
 
 constexpr int most_rows = 7;
 
-QString name_of_row(const Sensitivity& row) {
-  return QString::fromUtf8(row.figure.data(), static_cast<qsizetype>(row.figure.size()));
-}
+QString name_of_row(const Sensitivity& row) { return gui::text_of(machine_words(row.figure)); }
 
 QString signed_time(Duration time) {
   const QString magnitude = QString::fromStdString(rounded_text(Duration{std::abs(time.ns)}));
@@ -66,7 +66,7 @@ void TornadoChart::paintEvent(QPaintEvent*) {
                    rows_.empty() ? tr("Sensitivity: computed when the controls rest")
                                  : tr("Step time with each figure at 1/1.2 (hatched) and 1.2 times "
                                       "(solid) of what it is"));
-  const int names = metrics.horizontalAdvance(QStringLiteral("network_bandwidth  "));
+  const int names = metrics.horizontalAdvance(QStringLiteral("network rate   "));
   const int numbers = metrics.horizontalAdvance(QStringLiteral("+999 ms  "));
   const double middle = names + (width() - names) / 2.0;
   const double half = std::max(1.0, (width() - names) / 2.0 - numbers);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 
+#include "gui/data/machine_words.h"
 #include "gui/what_if/factor_slider.h"
 #include "sim/hardware/builtin_profiles.h"
 #include "sim/planner/enumerate.h"
@@ -48,26 +49,21 @@ void add_names(QComboBox& box, const Values& values) {
   for (const auto value : values) box.addItem(text(name_of(value)));
 }
 
-struct FactorText {
-  const char* text;
-  const char* about;
-};
-/// In the order of `machine_figures`.
-constexpr std::array<FactorText, machine_figures.size()> factor_texts{
-    {{QT_TRANSLATE_NOOP("WhatIfControls", "FLOP rate"),
-      QT_TRANSLATE_NOOP("WhatIfControls", "Peak of matrix products and attention")},
-     {QT_TRANSLATE_NOOP("WhatIfControls", "Memory rate"),
-      QT_TRANSLATE_NOOP("WhatIfControls", "Bandwidth of the device's memory")},
-     {QT_TRANSLATE_NOOP("WhatIfControls", "Memory size"),
-      QT_TRANSLATE_NOOP("WhatIfControls", "What has to fit in")},
-     {QT_TRANSLATE_NOOP("WhatIfControls", "Link rate"),
-      QT_TRANSLATE_NOOP("WhatIfControls", "Bandwidth among the ranks of a node")},
-     {QT_TRANSLATE_NOOP("WhatIfControls", "Network rate"),
-      QT_TRANSLATE_NOOP("WhatIfControls", "Bandwidth among nodes")},
-     {QT_TRANSLATE_NOOP("WhatIfControls", "Latency"),
-      QT_TRANSLATE_NOOP("WhatIfControls", "Of links and network")},
-     {QT_TRANSLATE_NOOP("WhatIfControls", "Host time"),
-      QT_TRANSLATE_NOOP("WhatIfControls", "Python, dispatch and launches")}}};
+/// What a figure is, in the order of `machine_figures`.
+constexpr std::array<const char*, machine_figures.size()> about_figures{
+    QT_TRANSLATE_NOOP("WhatIfControls", "Peak of matrix products and attention"),
+    QT_TRANSLATE_NOOP("WhatIfControls", "Bandwidth of the device's memory"),
+    QT_TRANSLATE_NOOP("WhatIfControls", "What has to fit in"),
+    QT_TRANSLATE_NOOP("WhatIfControls", "Bandwidth among the ranks of a node"),
+    QT_TRANSLATE_NOOP("WhatIfControls", "Bandwidth among nodes"),
+    QT_TRANSLATE_NOOP("WhatIfControls", "Of links and network"),
+    QT_TRANSLATE_NOOP("WhatIfControls", "Python, dispatch and launches")};
+
+QString heading_of(std::string_view words) {
+  QString heading = text(words);
+  heading[0] = heading[0].toUpper();
+  return heading;
+}
 
 QString figure_of(const HardwareProfile& machine, std::size_t figure) {
   const auto or_none = [](const std::string& words) { return QString::fromStdString(words); };
@@ -161,14 +157,14 @@ void WhatIfControls::make_strategy(QFormLayout& form) {
 
 void WhatIfControls::make_workload(QFormLayout& form) {
   add_heading(form, tr("Workload"));
-  batch_ = add_number(form, tr("micro_batch"), largest_batch, tr(" sequences"));
+  batch_ = add_number(form, tr("Micro-batch"), largest_batch, tr(" sequences"));
   batch_->setObjectName(QStringLiteral("batch"));
-  micro_batches_ = add_number(form, tr("micro_batches"), largest_batch, tr(" a step"));
+  micro_batches_ = add_number(form, tr("Micro-batches"), largest_batch, tr(" a step"));
   micro_batches_->setObjectName(QStringLiteral("micro_batches"));
   length_ = add_number(form, tr("Sequence"), largest_length, tr(" tokens"));
   length_->setObjectName(QStringLiteral("length"));
   reductions_ = add_choices(form, tr("Gradients"), QStringLiteral("reductions"));
-  reductions_->addItems({tr("reduced once a step"), tr("reduced every micro_batch")});
+  reductions_->addItems({tr("reduced once a step"), tr("reduced every micro-batch")});
 }
 
 void WhatIfControls::make_machine(QFormLayout& form) {
@@ -177,10 +173,10 @@ void WhatIfControls::make_machine(QFormLayout& form) {
   cluster_->addItem(tr("the run's own"));
   for (const BuiltinProfile& profile : builtin_profiles()) cluster_->addItem(text(profile.name));
   for (std::size_t i = 0; i < factors_.size(); ++i) {
-    const QString words = tr(factor_texts[i].text);
+    const QString words = heading_of(machine_words(machine_figures[i].name));
     factors_[i] = new FactorSlider(words);
     factors_[i]->setObjectName(text(machine_figures[i].name));
-    factors_[i]->setToolTip(tr(factor_texts[i].about));
+    factors_[i]->setToolTip(tr(about_figures[i]));
     form.addRow(words, factors_[i]);
     connect(factors_[i], &FactorSlider::changed, this,
             [this, factor = factors_[i]] { read(factor); });

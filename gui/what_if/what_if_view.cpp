@@ -17,6 +17,7 @@
 #include "core/format/atomic_file.h"
 #include "gui/base/theme.h"
 #include "gui/data/verdict.h"
+#include "gui/table/names_column.h"
 #include "gui/what_if/figure_rows_model.h"
 #include "gui/what_if/run_pane.h"
 #include "gui/what_if/tornado_chart.h"
@@ -41,12 +42,21 @@ QTableView* figures_table(QAbstractItemModel* model, QWidget* parent) {
   table->verticalHeader()->hide();
   table->verticalHeader()->setDefaultSectionSize(table->fontMetrics().height() + 4);
   table->setColumnHidden(model->columnCount() - 1, true);
-  table->horizontalHeader()->setSectionResizeMode(QHeaderView::Stretch);
+  table->horizontalHeader()->setDefaultSectionSize(
+      table->fontMetrics().horizontalAdvance(QStringLiteral("141,793,056 B (+100.0%)  ")));
+  widen_names(*table, 160);
   table->setSelectionBehavior(QAbstractItemView::SelectRows);
   table->setShowGrid(false);
   table->setAlternatingRowColors(true);
   table->setTabKeyNavigation(false);
   return table;
+}
+
+/// Of a save dialog: the file's own kind first.
+QString filter_of(const QString& file) {
+  const bool is_json = file.endsWith(QStringLiteral(".json"));
+  return is_json ? WhatIfView::tr("JSON (*.json);;All files (*)")
+                 : WhatIfView::tr("YAML (*.yaml *.yml);;All files (*)");
 }
 
 planner::WrittenFrom written_from(const WhatIfInputs& inputs, const Job& job,
@@ -68,6 +78,27 @@ planner::WrittenChoice file_of(const WhatIf& what_if, const WhatIfSettings& sett
   const Job job = job_of(inputs, settings);
   return planner::written(settings.choice, written_from(inputs, job, what_if.machine(settings),
                                                         settings.choice.mesh.world()));
+}
+
+std::optional<Duration> predicted_step(const ScenarioPointer& scenario) {
+  const Side* side = scenario ? scenario->side(SideKind::predicted) : nullptr;
+  if (side == nullptr || !side->summary || side->summary->step_time <= Duration{})
+    return std::nullopt;
+  return side->summary->step_time;
+}
+
+bool has_same_traces(const Scenario& a, const Scenario& b, SideKind kind) {
+  const Side *of_a = a.side(kind), *of_b = b.side(kind);
+  if (of_a == nullptr || of_b == nullptr) return of_a == of_b;
+  return of_a->ranks == of_b->ranks;
+}
+
+/// The same reading of the same run, which may have got another label beside others.
+bool is_same_reading(const ScenarioPointer& a, const ScenarioPointer& b) {
+  if (a == b) return true;
+  return a && b && !a->path.empty() && a->path == b->path &&
+         has_same_traces(*a, *b, SideKind::predicted) &&
+         has_same_traces(*a, *b, SideKind::profiled);
 }
 
 }  // namespace
@@ -173,11 +204,12 @@ std::vector<Command> WhatIfView::commands() {
            .run = [this] { choose_file_and_write(); },
            .is_enabled = has_answer},
           {.group = group,
-           .text = tr("Write the turned machine..."),
+           .text = tr("Write the changed machine..."),
            .run =
                [this] {
                  const QString path = QFileDialog::getSaveFileName(
-                     this, tr("Write the turned machine"), QStringLiteral("hardware.json"));
+                     this, tr("Write the changed machine"), QStringLiteral("hardware.json"),
+                     tr("Hardware profile (*.json);;All files (*)"));
                  if (!path.isEmpty()) write_machine(path);
                },
            .is_enabled = has_ground},
@@ -190,7 +222,11 @@ std::vector<Command> WhatIfView::commands() {
 void WhatIfView::read_inputs() {
   const ScenarioPointer a = workspace().a();
   // A scenario that was pinned here is shown with the inputs that it was made from.
-  if ((a && a == grounded_on_) || (a && a->path.empty() && what_if_)) return;
+  if (a && a->path.empty() && what_if_) return;
+  if (a && is_same_reading(a, grounded_on_)) {
+    grounded_on_ = a;
+    return;
+  }
   grounded_on_ = a;
   reading_.request_stop();
   asking_.request_stop();
@@ -309,7 +345,7 @@ void WhatIfView::show_command() {
     command_->setCursorPosition(0);
     for (const std::string& what : command.unsaid)
       notes << tr("no option says: %1").arg(QString::fromStdString(what));
-    if (turned) notes << tr("hardware.json is written by \"Write the turned machine...\"");
+    if (turned) notes << tr("hardware.json is written by \"Write the changed machine...\"");
   } catch (const Error& error) {
     notes << QString::fromUtf8(error.what());
   }
@@ -356,7 +392,7 @@ void WhatIfView::choose_file_and_write() {
     const planner::WrittenChoice file = file_of(*what_if_, answer_->settings);
     const QString path = QFileDialog::getSaveFileName(
         this, tr("Write as %1").arg(QString::fromStdString(file.format)),
-        QString::fromStdString(file.file));
+        QString::fromStdString(file.file), filter_of(QString::fromStdString(file.file)));
     if (!path.isEmpty()) write(path);
   } catch (const Error& error) {
     tell(QString::fromUtf8(error.what()));
@@ -412,7 +448,8 @@ void WhatIfView::start_run() {
                               .machine = inputs.machine.device == "cpu"
                                              ? inputs.folder / "hardware.json"
                                              : std::filesystem::path(),
-                              .folder = inputs.folder.parent_path() / "what_if"});
+                              .folder = inputs.folder.parent_path() / "what_if",
+                              .predicted = predicted_step(answer_->scenario)});
   } catch (const Error& error) {
     tell(QString::fromUtf8(error.what()));
   }

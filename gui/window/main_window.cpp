@@ -5,6 +5,7 @@
 #include <QContextMenuEvent>
 #include <QLabel>
 #include <QMenu>
+#include <QMenuBar>
 #include <QMessageBox>
 #include <QMimeData>
 #include <QProgressBar>
@@ -18,9 +19,11 @@
 #include "core/base/error.h"
 #include "gui/base/theme.h"
 #include "gui/data/find_scenario.h"
+#include "gui/data/opened_text.h"
 #include "gui/window/make_views.h"
 #include "gui/window/menus.h"
 #include "gui/window/message_banner.h"
+#include "gui/window/mnemonics.h"
 #include "gui/window/opening.h"
 #include "gui/window/pair_bar.h"
 #include "gui/window/reading_again.h"
@@ -34,6 +37,8 @@ namespace {
 QString label_of(const ScenarioPointer& scenario) {
   return QString::fromStdString(scenario->label);
 }
+
+constexpr int opened_ms = 15'000;  ///< for which what was opened stands in the status bar
 
 QStringList ids_of(const std::vector<View*>& views) {
   QStringList ids;
@@ -66,6 +71,9 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
   connect(&workspace_.tasks(), &Tasks::failed, this, &MainWindow::tell);
   connect(&workspace_, &Workspace::scenarios_changed, this, &MainWindow::show_scenarios);
   connect(&workspace_, &Workspace::pair_changed, this, &MainWindow::show_scenarios);
+  connect(&workspace_, &Workspace::view_wanted, this, [this](const QString& id) {
+    if (View* wanted = view(id)) show_view(wanted);
+  });
   connect(welcome_, &WelcomePage::wants_file, this, &MainWindow::ask_for_files);
   connect(welcome_, &WelcomePage::wants_folder, this, &MainWindow::ask_for_folder);
   connect(welcome_, &WelcomePage::wants, this,
@@ -186,12 +194,13 @@ void MainWindow::make_progress() {
   cancel_ = new QPushButton(tr("Cancel"), this);
   cancel_->setObjectName(QStringLiteral("cancel_opening"));
   cancel_->setToolTip(tr("Stop reading; what is open stays"));
-  statusBar()->addPermanentWidget(reading_, 1);
+  statusBar()->addPermanentWidget(reading_);
   statusBar()->addPermanentWidget(progress_);
   statusBar()->addPermanentWidget(cancel_);
   connect(cancel_, &QPushButton::clicked, opening_, &Opening::cancel);
   connect(opening_, &Opening::progressed, this, &MainWindow::show_progress);
   connect(opening_, &Opening::failed, this, &MainWindow::tell);
+  connect(opening_, &Opening::was_read, this, &MainWindow::tell_opened);
   connect(opening_, &Opening::opened, this, [this](const std::filesystem::path& path) {
     banner_->withdraw(QString::fromStdString(path.string()));
     if (!remembers_) return;
@@ -216,12 +225,14 @@ void MainWindow::make_menus() {
   });
   add_menus(*this, appearance_commands());
   add_menus(*this, help_commands());
+  give_mnemonics(*menuBar());
 }
 
 void MainWindow::show_progress() {
   constexpr int steps = 1000;
   const bool is_reading = !opening_->idle();
   reading_->setText(is_reading ? tr("Reading %1").arg(opening_->what()) : QString());
+  reading_->setVisible(is_reading);  // else nothing is left for messages
   progress_->setRange(0, is_reading ? steps : 0);
   progress_->setValue(static_cast<int>(std::lround(opening_->share() * steps)));
   progress_->setVisible(!workspace_.tasks().idle());
@@ -244,6 +255,14 @@ void MainWindow::show_scenarios() {
   if (wanted_a_ || wanted_b_)
     QMetaObject::invokeMethod(
         this, [this] { choose_pair(); }, Qt::QueuedConnection);
+}
+
+void MainWindow::tell_opened(const std::filesystem::path& path,
+                             const std::vector<ScenarioPointer>& scenarios) {
+  statusBar()->showMessage(QString::fromStdString(opened_text(path, scenarios)), opened_ms);
+  for (const ScenarioPointer& scenario : scenarios)
+    for (const std::string& line : incomplete(*scenario))
+      banner_->tell(QString::fromStdString(line));
 }
 
 void MainWindow::choose_pair() {

@@ -80,6 +80,8 @@ class MainWindow : public QMainWindow {
   void show_progress();
   void show_scenarios();
   void choose_pair();
+  void tell_opened(const std::filesystem::path& path,
+                   const std::vector<ScenarioPointer>& scenarios);
   void tell(const QString& failure);
 
   // window_commands.cpp

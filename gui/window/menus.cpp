@@ -4,8 +4,11 @@
 #include <QMainWindow>
 #include <QMenu>
 #include <QMenuBar>
+#include <QStyle>
 #include <map>
 #include <utility>
+
+#include "gui/window/mnemonics.h"
 
 namespace shardscope::gui {
 namespace {
@@ -30,7 +33,8 @@ QString plain(QString text) { return text.replace(u'&', QStringLiteral("&&")); }
 /// The menu of that title, which another part of the window may have begun.
 QMenu* menu_of(QMainWindow& window, const QString& title) {
   for (QAction* action : window.menuBar()->actions())
-    if (action->menu() != nullptr && action->text() == plain(title)) return action->menu();
+    if (action->menu() != nullptr && without_mnemonic(action->text()) == title)
+      return action->menu();
   return window.menuBar()->addMenu(plain(title));
 }
 
@@ -43,6 +47,7 @@ void add_menus(QMainWindow& window, const std::vector<Command>& commands) {
     if (menu == nullptr) menu = menu_of(window, command.group);
     QAction* action = menu->addAction(plain(command.text));
     action->setCheckable(static_cast<bool>(command.is_checked));
+    if (command.icon) action->setIcon(window.style()->standardIcon(*command.icon));
     connect_to(*action, window, command);
     QObject::connect(menu, &QMenu::aboutToShow, action,
                      [action, command] { show_state(*action, command); });
@@ -63,10 +68,12 @@ void add_menu(QMainWindow& window, const QString& title,
       QAction* action =
           menu->addAction(plain(name) + (keys.isEmpty() ? QString() : QLatin1Char('\t') + keys));
       action->setCheckable(static_cast<bool>(command.is_checked));
+      if (command.icon) action->setIcon(menu->style()->standardIcon(*command.icon));
       show_state(*action, command);
       QObject::connect(action, &QAction::triggered, menu, command.run);
     }
     if (menu->isEmpty()) menu->addAction(QMenu::tr("nothing to do here"))->setEnabled(false);
+    give_mnemonics(*menu);
   });
 }
 

@@ -50,10 +50,9 @@ void Opening::open(const std::filesystem::path& path, const Read& read) {
     file->share = 1;
     file->deliver = [this, path, result] {
       for (const ScenarioPointer& scenario : result.scenarios) workspace_.add(scenario);
-      if (result.failure.isEmpty())
-        Q_EMIT opened(path);
-      else
-        Q_EMIT failed(result.failure);
+      if (!result.failure.isEmpty()) return Q_EMIT failed(result.failure);
+      Q_EMIT opened(path);
+      Q_EMIT was_read(path, result.scenarios);
     };
     deliver_in_order();
   };

@@ -32,6 +32,8 @@ class Opening : public QObject {
 
  Q_SIGNALS:
   void progressed();
+  /// What it holds; behind `opened`, which takes back what was told of the path before.
+  void was_read(const std::filesystem::path& path, const std::vector<ScenarioPointer>& scenarios);
   void opened(const std::filesystem::path& path);
   void failed(const QString& message);  ///< one line
 

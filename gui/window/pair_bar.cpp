@@ -7,6 +7,8 @@
 #include <QStylePainter>
 #include <algorithm>
 
+#include "gui/data/opened_text.h"
+
 namespace shardscope::gui {
 namespace {
 
@@ -23,6 +25,13 @@ ScenarioPointer scenario_at(const Workspace& workspace, int place) {
   return place <= 0 ? nullptr : workspace.scenarios()[static_cast<std::size_t>(place - 1)];
 }
 
+/// Where it is from, and why its figures do not stand for the whole run, if they do not.
+QString tip_of(const Scenario& scenario) {
+  QStringList lines{QString::fromStdString(scenario.path.string())};
+  for (const std::string& line : incomplete(scenario)) lines += QString::fromStdString(line);
+  return lines.join(u'\n');
+}
+
 /// A chooser that keeps both ends of a long name: runs of one folder differ at the end.
 class NameBox : public QComboBox {
  public:
@@ -36,8 +45,9 @@ class NameBox : public QComboBox {
     painter.drawComplexControl(QStyle::CC_ComboBox, option);
     const QRect room =
         style()->subControlRect(QStyle::CC_ComboBox, &option, QStyle::SC_ComboBoxEditField, this);
+    const int icon = option.currentIcon.isNull() ? 0 : option.iconSize.width() + 4;
     option.currentText =
-        option.fontMetrics.elidedText(option.currentText, Qt::ElideMiddle, room.width() - 4);
+        option.fontMetrics.elidedText(option.currentText, Qt::ElideMiddle, room.width() - 4 - icon);
     painter.drawControl(QStyle::CE_ComboBoxLabel, option);
   }
 };
@@ -81,12 +91,15 @@ void PairBar::fill() {
     const QString label = QString::fromStdString(scenario->label);
     for (QComboBox* box : {a_, b_}) {
       box->addItem(label);
-      box->setItemData(box->count() - 1, QString::fromStdString(scenario->path.string()),
-                       Qt::ToolTipRole);
+      box->setItemData(box->count() - 1, tip_of(*scenario), Qt::ToolTipRole);
+      if (!incomplete(*scenario).empty())
+        box->setItemIcon(box->count() - 1, style()->standardIcon(QStyle::SP_MessageBoxWarning));
     }
   }
   a_->setCurrentIndex(place_of(workspace_, workspace_.a()) - 1);
   b_->setCurrentIndex(place_of(workspace_, workspace_.b()));
+  for (QComboBox* box : {a_, b_})
+    box->setToolTip(box->itemData(box->currentIndex(), Qt::ToolTipRole).toString());
 }
 
 }  // namespace shardscope::gui

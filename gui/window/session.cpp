@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view schema = "shardscope.session/1";
 constexpr std::int64_t most_bytes = 4 << 20;
 constexpr std::size_t most_open = 256, most_notes = 1000;
+constexpr std::int64_t most_rank = 1 << 20, most_step = 1 << 30;
 constexpr double latest_ns = 9e15;  ///< exact in a double; 104 days
 constexpr std::array time_modes{TimeMode::time, TimeMode::step, TimeMode::unit};
 
@@ -55,7 +56,7 @@ class Reader {
     std::string_view name;
     void (Reader::*read)(const JsonValue&);
   };
-  static const std::array<Key, 10> keys;
+  static const std::array<Key, 12> keys;
 
   fs::path path_of(const JsonValue& value) const {
     const std::string text = value.string();
@@ -96,6 +97,9 @@ class Reader {
     if (!session().time_mode)
       throw value.error("expected time, step or unit, got \"" + name + "\"");
   }
+  void read_step(const JsonValue& value) {
+    session().step = static_cast<int>(value.integer(1, most_step));
+  }
   void read_visible(const JsonValue& value) { session().visible = range_of(value); }
   void read_cursors(const JsonValue& value) {
     if (const auto a = value.find("a")) session().cursor_a = a->number(-latest_ns, latest_ns);
@@ -113,22 +117,40 @@ class Reader {
   void read_notes(const JsonValue& value) {
     each(value, most_notes, [&](const JsonValue& one) { session().notes.push_back(one.string()); });
   }
+  TimeNote time_note_of(const JsonValue& value) const {
+    TimeNote note;
+    note.scenario = path_of(value.at("of"));
+    const std::string side = value.at("side").string();
+    if (side != name_of(SideKind::predicted) && side != name_of(SideKind::profiled))
+      throw value.at("side").error("expected predicted or profiled, got \"" + side + "\"");
+    note.side = side == name_of(SideKind::predicted) ? SideKind::predicted : SideKind::profiled;
+    note.rank = static_cast<std::size_t>(value.at("rank").integer(0, most_rank));
+    note.clock_ns = value.at("clock_ns").number(-latest_ns, latest_ns);
+    note.text = value.at("text").string();
+    return note;
+  }
+  void read_time_notes(const JsonValue& value) {
+    each(value, most_notes,
+         [&](const JsonValue& one) { session().time_notes.push_back(time_note_of(one)); });
+  }
 
   const JsonValue& json_;
   fs::path folder_;
   ReadSession result_;
 };
 
-const std::array<Reader::Key, 10> Reader::keys{{{"schema", &Reader::read_schema},
+const std::array<Reader::Key, 12> Reader::keys{{{"schema", &Reader::read_schema},
                                                 {"open", &Reader::read_open},
                                                 {"a", &Reader::read_a},
                                                 {"b", &Reader::read_b},
                                                 {"time_mode", &Reader::read_time_mode},
+                                                {"step", &Reader::read_step},
                                                 {"visible_ns", &Reader::read_visible},
                                                 {"cursors_ns", &Reader::read_cursors},
                                                 {"layout", &Reader::read_layout},
                                                 {"appearance", &Reader::read_appearance},
-                                                {"notes", &Reader::read_notes}}};
+                                                {"notes", &Reader::read_notes},
+                                                {"timeline_notes", &Reader::read_time_notes}}};
 
 class Writer {
  public:
@@ -140,6 +162,7 @@ class Writer {
     if (session.a) member("a", path_text(*session.a));
     if (session.b) member("b", path_text(*session.b));
     if (session.time_mode) member("time_mode", quoted(name_of(*session.time_mode)));
+    if (session.step) member("step", fmt::format("{}", *session.step));
     if (session.visible) member("visible_ns", range_text(*session.visible));
     if (const std::string cursors = cursors_text(session); cursors != "{}")
       member("cursors_ns", cursors);
@@ -147,6 +170,9 @@ class Writer {
       member("appearance", quoted(appearance_names[static_cast<std::size_t>(*session.appearance)]));
     if (!session.notes.empty())
       member("notes", list(session.notes, [](const std::string& note) { return quoted(note); }));
+    if (!session.time_notes.empty())
+      member("timeline_notes",
+             list(session.time_notes, [&](const TimeNote& note) { return note_text(note); }));
     if (!session.layout.empty()) member("layout", quoted(session.layout));
     return "{" + text_ + "\n}\n";
   }
@@ -174,6 +200,12 @@ class Writer {
     const fs::path whole = fs::absolute(path, ignored).lexically_normal();
     const fs::path relative = whole.lexically_relative(folder_);
     return quoted((relative.empty() ? whole : relative).string());
+  }
+
+  std::string note_text(const TimeNote& note) const {
+    return fmt::format(R"({{"of": {}, "side": "{}", "rank": {}, "clock_ns": {}, "text": {}}})",
+                       path_text(note.scenario), name_of(note.side), note.rank, note.clock_ns,
+                       quoted(note.text));
   }
 
   static std::string range_text(TimeRange range) {

@@ -9,6 +9,7 @@
 
 #include "gui/data/appearance_choice.h"
 #include "gui/data/time_map.h"
+#include "gui/data/time_note.h"
 #include "gui/data/time_range.h"
 
 namespace shardscope::gui {
@@ -23,12 +24,14 @@ struct Session {
   std::vector<std::filesystem::path> open;
   std::optional<std::filesystem::path> a, b;  ///< among `open`
   std::optional<TimeMode> time_mode;
+  std::optional<int> step;  ///< that the axis begins with; none: the typical one
   std::optional<TimeRange> visible;
   std::optional<double> cursor_a, cursor_b;
   std::optional<TimeRange> cursor_range;
   std::string layout;  ///< QMainWindow::saveState() in base64; "": as it is
   std::optional<AppearanceChoice> appearance;
   std::vector<std::string> notes;
+  std::vector<TimeNote> time_notes;  ///< paths as in `open`
   bool operator==(const Session&) const = default;
 };
 

@@ -80,6 +80,23 @@ void SessionKeeper::show(const Session& session) {
   if (const ScenarioPointer a = at_path(workspace_, session.a)) workspace_.set_a(a);
   if (const ScenarioPointer b = at_path(workspace_, session.b)) workspace_.set_b(b);
   if (session.time_mode) workspace_.set_time_mode(*session.time_mode);
+  // Times are those of the axis, which begins with the step once that is measured.
+  if (session.step && workspace_.step() != session.step) {
+    connect(
+        &workspace_, &Workspace::axis_changed, this, [this, session] { show_times(session); },
+        static_cast<Qt::ConnectionType>(Qt::QueuedConnection | Qt::SingleShotConnection));
+    workspace_.set_step(session.step);
+  } else {
+    show_times(session);
+  }
+  // A note is of the scenario that was opened by its path, however that is written.
+  std::vector<TimeNote> notes = session.time_notes;
+  for (TimeNote& note : notes)
+    if (const ScenarioPointer of = at_path(workspace_, note.scenario)) note.scenario = of->path;
+  workspace_.set_notes(std::move(notes));
+}
+
+void SessionKeeper::show_times(const Session& session) {
   if (session.visible) workspace_.show(*session.visible);
   Cursors cursors;
   cursors.a = session.cursor_a;
@@ -99,6 +116,7 @@ Session SessionKeeper::session() const {
   session.a = path_of(workspace_.a());
   session.b = path_of(workspace_.b());
   session.time_mode = workspace_.time_mode();
+  session.step = workspace_.step();
   if (workspace_.visible().length() > 0) session.visible = workspace_.visible();
   session.cursor_a = workspace_.cursors().a;
   session.cursor_b = workspace_.cursors().b;
@@ -106,6 +124,8 @@ Session SessionKeeper::session() const {
   session.layout = window_.saveState().toBase64().toStdString();
   session.appearance = appearances_.now();
   session.notes = notes_;
+  session.time_notes = workspace_.notes();
+  for (TimeNote& note : session.time_notes) note.scenario = whole(note.scenario);
   return session;
 }
 

@@ -48,6 +48,7 @@ class SessionKeeper : public QObject {
   void start(const ReadSession& read);
   void show_when_open();
   void show(const Session& session);
+  void show_times(const Session& session);
   void ask_where_to_save();
   void ask_what_to_open();
   QString proposed_name() const;

@@ -10,7 +10,7 @@
 namespace shardscope::gui {
 namespace {
 
-constexpr int most_recent = 3, text_width = 640;
+constexpr int most_shown = 3, text_width = 640;
 constexpr const char* demo_folder = "runs/demo";
 
 QPushButton* link_button(const QString& text, QWidget* parent) {
@@ -80,7 +80,7 @@ void WelcomePage::set_recent(const QStringList& paths) {
   }
   if (paths.isEmpty()) return;
   recent_->addWidget(new QLabel(tr("Opened last:"), this));
-  for (const QString& path : paths.first(std::min<qsizetype>(paths.size(), most_recent))) {
+  for (const QString& path : paths.first(std::min<qsizetype>(paths.size(), most_shown))) {
     QPushButton* button = link_button(path, this);
     recent_->addWidget(button);
     connect(button, &QPushButton::clicked, this, [this, path] { Q_EMIT wants(path); });

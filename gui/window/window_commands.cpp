@@ -55,15 +55,18 @@ std::vector<Command> MainWindow::opening_commands() {
   return {{.group = group,
            .text = tr("New comparison..."),
            .keys = {QKeySequence::New},
-           .run = [this] { ask_for_comparison({}); }},
+           .run = [this] { ask_for_comparison({}); },
+           .icon = QStyle::SP_FileIcon},
           {.group = group,
            .text = tr("Open file..."),
            .keys = {QKeySequence::Open},
-           .run = [this] { ask_for_files(); }},
+           .run = [this] { ask_for_files(); },
+           .icon = QStyle::SP_DialogOpenButton},
           {.group = group,
            .text = tr("Open folder..."),
            .keys = {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_O)},
-           .run = [this] { ask_for_folder(); }},
+           .run = [this] { ask_for_folder(); },
+           .icon = QStyle::SP_DirOpenIcon},
           {.group = group,
            .text = tr("Open again..."),
            .keys = {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_R)},
@@ -75,12 +78,14 @@ std::vector<Command> MainWindow::opening_commands() {
                                 open(paths[static_cast<qsizetype>(place)].toStdString());
                               });
                },
-           .is_enabled = [this] { return !settings_.recent().isEmpty(); }},
+           .is_enabled = [this] { return !settings_.recent().isEmpty(); },
+           .icon = QStyle::SP_FileDialogDetailedView},
           {.group = group,
            .text = tr("Close A"),
            .keys = {QKeySequence(Qt::CTRL | Qt::Key_W)},
            .run = [this] { workspace_.remove(workspace_.a()); },
-           .is_enabled = [this] { return workspace_.a() != nullptr; }}};
+           .is_enabled = [this] { return workspace_.a() != nullptr; },
+           .icon = QStyle::SP_DialogCloseButton}};
 }
 
 std::vector<Command> MainWindow::compare_commands() {
@@ -101,7 +106,8 @@ std::vector<Command> MainWindow::compare_commands() {
            .text = tr("Swap A and B"),
            .keys = {Qt::Key_X},
            .run = [this] { workspace_.swap_a_and_b(); },
-           .is_enabled = has_b},
+           .is_enabled = has_b,
+           .icon = QStyle::SP_BrowserReload},
           {.group = group,
            .text = tr("Compare with nothing"),
            .run = [this] { workspace_.set_b(nullptr); },
@@ -134,17 +140,20 @@ std::vector<Command> MainWindow::view_commands() {
                 .keys = {Qt::Key_F11},
                 .run = [this] { set_focus_mode(!docks_->shows_only_one()); },
                 .is_enabled = has_views,
-                .is_checked = [this] { return docks_->shows_only_one(); }},
+                .is_checked = [this] { return docks_->shows_only_one(); },
+                .icon = QStyle::SP_TitleBarMaxButton},
                {.group = group,
                 .text = tr("Undo zoom"),
                 .keys = {QKeySequence::Undo},
                 .run = [this] { workspace_.undo_zoom(); },
-                .is_enabled = [this] { return workspace_.zoom_history().can_undo(); }},
+                .is_enabled = [this] { return workspace_.zoom_history().can_undo(); },
+                .icon = QStyle::SP_ArrowBack},
                {.group = group,
                 .text = tr("Redo zoom"),
                 .keys = {QKeySequence(Qt::CTRL | Qt::Key_Y)},
                 .run = [this] { workspace_.redo_zoom(); },
-                .is_enabled = [this] { return workspace_.zoom_history().can_redo(); }}});
+                .is_enabled = [this] { return workspace_.zoom_history().can_redo(); },
+                .icon = QStyle::SP_ArrowForward}});
   return all;
 }
 
@@ -156,12 +165,14 @@ std::vector<Command> MainWindow::current_view_commands() {
            .keys = {QKeySequence(Qt::CTRL | Qt::Key_T)},
            .run = [pane] { pane()->show_table(!pane()->shows_table()); },
            .is_enabled = [pane] { return pane() != nullptr; },
-           .is_checked = [pane] { return pane() != nullptr && pane()->shows_table(); }},
+           .is_checked = [pane] { return pane() != nullptr && pane()->shows_table(); },
+           .icon = QStyle::SP_FileDialogListView},
           {.group = group,
            .text = tr("Export..."),
            .keys = {QKeySequence(Qt::CTRL | Qt::Key_E)},
            .run = [this] { export_current(); },
-           .is_enabled = [pane] { return pane() != nullptr; }}};
+           .is_enabled = [pane] { return pane() != nullptr; },
+           .icon = QStyle::SP_DialogSaveButton}};
 }
 
 std::vector<Command> MainWindow::appearance_commands() {
@@ -181,15 +192,21 @@ std::vector<Command> MainWindow::appearance_commands() {
 
 std::vector<Command> MainWindow::help_commands() {
   const QString group = tr("Help");
-  return {{.group = group,
-           .text = tr("Find a command..."),
-           .keys = {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_P), Qt::Key_F1},
-           .run = [this] { (new CommandPalette(commands(), this))->show(); }},
-          {.group = group,
-           .text = tr("Keys"),
-           .keys = {Qt::Key_Question},
-           .run = [this] { (new KeySheet(commands(), this))->show(); }},
-          {.group = group, .text = tr("About"), .run = [this] {
+  return {
+      {.group = group,
+       .text = tr("Find a command..."),
+       .keys = {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_P), Qt::Key_F1},
+       .run = [this] { (new CommandPalette(commands(), this))->show(); },
+       .icon = QStyle::SP_FileDialogContentsView},
+      {.group = group,
+       .text = tr("Keys"),
+       .keys = {Qt::Key_Question},
+       .run = [this] { (new KeySheet(commands(), this))->show(); },
+       .icon = QStyle::SP_DialogHelpButton},
+      {.group = group,
+       .text = tr("About"),
+       .run =
+           [this] {
              const std::string_view version = program_version();
              QMessageBox::about(
                  this, tr("Shardscope"),
@@ -197,7 +214,8 @@ std::vector<Command> MainWindow::help_commands() {
                     "and lays the two over each other.\nQt %2")
                      .arg(QString::fromUtf8(version.data(), static_cast<qsizetype>(version.size())),
                           QString::fromLatin1(qVersion())));
-           }}};
+           },
+       .icon = QStyle::SP_MessageBoxInformation}};
 }
 
 void MainWindow::ask_for_files() {

@@ -5,7 +5,7 @@
 namespace shardscope::gui {
 namespace {
 
-constexpr int most_recent = 10;
+constexpr int most_recent_paths = 10;
 const QString appearance_key = QStringLiteral("appearance");
 const QString recent_key = QStringLiteral("recent");
 const QString geometry_key = QStringLiteral("window/geometry");
@@ -38,7 +38,7 @@ void WindowSettings::add_recent(const QString& path) {
   QStringList paths = recent();
   paths.removeAll(path);
   paths.prepend(path);
-  settings_.setValue(recent_key, QStringList(paths.mid(0, most_recent)));
+  settings_.setValue(recent_key, QStringList(paths.mid(0, most_recent_paths)));
 }
 
 QByteArray WindowSettings::geometry() const { return settings_.value(geometry_key).toByteArray(); }

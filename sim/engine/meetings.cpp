@@ -59,23 +59,23 @@ class LineFinder {
 
 }  // namespace
 
-std::vector<Meeting> find_meetings(std::span<const Schedule> schedules,
-                                   std::span<const IndexRange> operations) {
+std::vector<RankMeeting> find_meetings(std::span<const Schedule> schedules,
+                                       std::span<const IndexRange> operations) {
   const LineFinder finder(schedules);
-  std::map<Line, std::vector<Meeting>> found;
+  std::map<Line, std::vector<RankMeeting>> found;
   for (std::size_t place = 0; place < schedules.size(); ++place) {
     std::map<Line, std::size_t> met;
     for (std::uint32_t op = operations[place].begin; op < operations[place].end; ++op) {
       const std::optional<Line> line = finder.of(place, schedules[place].operations[op]);
       if (!line) continue;
-      std::vector<Meeting>& of_line = found[*line];
+      std::vector<RankMeeting>& of_line = found[*line];
       const std::size_t nth = met[*line]++;
       if (nth == of_line.size())
         of_line.push_back({.group = line->group, .nth = nth, .members = line->members.size()});
       of_line[nth].present.push_back({place, op});
     }
   }
-  std::vector<Meeting> meetings;
+  std::vector<RankMeeting> meetings;
   for (auto& [line, of_line] : found) std::ranges::move(of_line, std::back_inserter(meetings));
   return meetings;
 }

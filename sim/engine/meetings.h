@@ -18,7 +18,7 @@ struct RankOperation {
 
 /// One collective or transfer in which several of the schedules' ranks take part: the n-th of one
 /// member is the n-th of every other.
-struct Meeting {
+struct RankMeeting {
   std::string group;
   std::size_t nth = 0;
   std::size_t members = 0;             ///< of the schedules
@@ -28,7 +28,7 @@ struct Meeting {
 
 /// Of these operations of each schedule. Operations that no other schedule's rank takes part in are
 /// in none.
-std::vector<Meeting> find_meetings(std::span<const Schedule> schedules,
-                                   std::span<const IndexRange> operations);
+std::vector<RankMeeting> find_meetings(std::span<const Schedule> schedules,
+                                       std::span<const IndexRange> operations);
 
 }  // namespace shardscope

@@ -10,17 +10,20 @@
 namespace shardscope {
 namespace {
 
-IndexRange operations_of_steps(const Schedule& schedule) {
-  if (schedule.steps.empty()) return {};
-  return {schedule.steps.front().operations.begin, schedule.steps.back().operations.end};
-}
-
-/// Meetings to which all members come.
-std::vector<Meeting> whole_meetings(std::span<const Schedule> schedules) {
+/// Meetings to which all members come in their steps. They are counted from the start of the
+/// script: a rank's first receive may come before its first forward, in its set-up.
+std::vector<RankMeeting> meetings_in_steps(std::span<const Schedule> schedules) {
   std::vector<IndexRange> operations;
-  for (const Schedule& schedule : schedules) operations.push_back(operations_of_steps(schedule));
-  std::vector<Meeting> meetings = find_meetings(schedules, operations);
-  std::erase_if(meetings, [](const Meeting& meeting) { return !meeting.is_whole(); });
+  for (const Schedule& schedule : schedules)
+    operations.push_back({0, static_cast<std::uint32_t>(schedule.operations.size())});
+  std::vector<RankMeeting> meetings = find_meetings(schedules, operations);
+  const auto is_in_step = [&](const RankOperation& one) {
+    const std::vector<Step>& steps = schedules[one.place].steps;
+    return !steps.empty() && one.operation >= steps.front().operations.begin;
+  };
+  std::erase_if(meetings, [&](const RankMeeting& meeting) {
+    return !meeting.is_whole() || !std::ranges::all_of(meeting.present, is_in_step);
+  });
   return meetings;
 }
 
@@ -41,11 +44,11 @@ std::vector<Duration> arrivals_of(const Schedule& schedule, const StepCosts& cos
 }
 
 /// What one rank's arrivals mean for its peers: whether anything changed.
-bool tell_peers(const std::vector<Meeting>& meetings,
+bool tell_peers(const std::vector<RankMeeting>& meetings,
                 const std::vector<std::vector<Duration>>& arrivals,
                 std::vector<PeerArrivals>& peers) {
   bool changed = false;
-  for (const Meeting& meeting : meetings) {
+  for (const RankMeeting& meeting : meetings) {
     for (const RankOperation& own : meeting.present) {
       Duration last;
       for (const RankOperation& other : meeting.present)
@@ -61,7 +64,7 @@ bool tell_peers(const std::vector<Meeting>& meetings,
 
 std::optional<std::vector<PeerArrivals>> peer_arrivals(std::span<const Schedule> schedules,
                                                        const HardwareProfile& profile) {
-  const std::vector<Meeting> meetings = whole_meetings(schedules);
+  const std::vector<RankMeeting> meetings = meetings_in_steps(schedules);
   std::vector<StepCosts> costs;
   std::vector<PeerArrivals> peers;
   std::vector<std::vector<Duration>> arrivals;
@@ -70,7 +73,7 @@ std::optional<std::vector<PeerArrivals>> peer_arrivals(std::span<const Schedule>
     peers.emplace_back(schedule.operations.size(), meets_nobody);
     arrivals.emplace_back(schedule.operations.size());
   }
-  for (const Meeting& meeting : meetings)
+  for (const RankMeeting& meeting : meetings)
     for (const RankOperation& own : meeting.present) peers[own.place][own.operation] = {};
 
   // Each sweep settles at least the next meeting of those that are left.

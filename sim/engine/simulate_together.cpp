@@ -117,7 +117,7 @@ Arrivals find_arrivals(std::span<const Schedule> schedules, const std::vector<st
   std::vector<IndexRange> steps;
   for (const Schedule& schedule : schedules) steps.push_back(schedule.steps.back().operations);
   Arrivals arrivals(first.back());
-  for (const Meeting& meeting : find_meetings(schedules, steps)) {
+  for (const RankMeeting& meeting : find_meetings(schedules, steps)) {
     if (!meeting.is_whole())
       throw Error({.where = "simulation",
                    .what = fmt::format("{} of {} ranks of group \"{}\" come to its collective {}",

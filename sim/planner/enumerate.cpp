@@ -131,8 +131,10 @@ class Enumerator {
     if (runtime == Runtime::native && !contains(native_abilities().strategies, sharding))
       return "`train` cannot run it at this commit";
     const bool shards = sharding != S::no_shard;
-    // Offloading is what they are of use for on one rank.
-    const bool alone = runtime == Runtime::deepspeed || sharding == S::full_shard;
+    // Offloading is what they are of use for on one rank. DeepSpeed's stage 1 does there what stage
+    // 2 does.
+    const bool alone = sharding == S::full_shard ||
+                       (runtime == Runtime::deepspeed && sharding == S::shard_grad_op);
     if (question_.world == 1 && shards && (!alone || is_hybrid(sharding)))
       return "one rank has nobody to share with";
     if (is_hybrid(sharding) && meshes_of(sharding, question_.world).empty())

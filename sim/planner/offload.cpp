@@ -76,11 +76,16 @@ std::optional<Bytes> host_states(const Model& model, const eager::TrainingSetup&
   return std::visit([&](const auto& runtime) { return of(runtime, model, setup); }, setup.runtime);
 }
 
+Bytes host_states_of_node(const Model& model, const eager::TrainingSetup& setup,
+                          const HardwareProfile& profile) {
+  return host_states(model, setup).value_or(Bytes{}) * ranks_of_node(profile, setup.world);
+}
+
 void add_offloaded(const Model& model, const eager::TrainingSetup& setup,
                    const HardwareProfile& profile, Summary& summary) {
   summary.host_memory = host_states(model, setup);
   if (!summary.host_memory) return;
-  summary.host_memory_of_node = *summary.host_memory * ranks_of_node(profile, setup.world);
+  summary.host_memory_of_node = host_states_of_node(model, setup, profile);
   if (std::string text = timed_offload(setup, profile); !text.empty())
     summary.assumed.push_back(std::move(text));
 }

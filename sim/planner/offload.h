@@ -18,6 +18,10 @@ namespace shardscope::planner {
 /// estimators, runtime/zero/stage3.py). Without staging buffers. None: nothing is offloaded.
 std::optional<Bytes> host_states(const Model& model, const eager::TrainingSetup& setup);
 
+/// The same of all ranks of a node; 0 where nothing is offloaded.
+Bytes host_states_of_node(const Model& model, const eager::TrainingSetup& setup,
+                          const HardwareProfile& profile);
+
 /// Says in `summary` what a rank and a node keep in the host's memory, and what a step with offload
 /// takes beyond what is predicted. Nothing is added where nothing is offloaded.
 void add_offloaded(const Model& model, const eager::TrainingSetup& setup,

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/base/refusal.h"
+#include "core/pytorch/engine/copies.h"
 #include "core/pytorch/runtimes/training/phases.h"
 #include "sim/planner/memory_play.h"
 #include "sim/prediction/run_facts.h"
@@ -29,11 +30,19 @@ Bytes bytes_on_host(const eager::Tensor& tensor) {
   return tensor && tensor.device() == eager::Device::cpu ? tensor.bytes() : Bytes{};
 }
 
+/// One tensor of an optimizer's state, as its file has it.
+struct SavedState {
+  eager::Dims sizes;
+  eager::Like kind;
+};
+
 class Phases {
  public:
   Phases(const PytorchTraining& training, const Model& model, const JsonValue& config,
          const HardwareProfile& profile)
-      : setup_(training.setup),
+      : training_(training),
+        profile_(profile),
+        setup_(training.setup),
         model_(model),
         config_(config),
         ranks_(ranks_of_node(profile, training.setup.world)),
@@ -46,9 +55,14 @@ class Phases {
     try {
       set_up();
       train();
+      const std::vector<SavedState> states = saved_states();
       if (run_->model().engine() == nullptr) {
         evaluate();
         if (save()) save_optimizer();
+      }
+      if (!states.empty()) {
+        Phases next(training_, model_, config_, profile_);
+        phases_.push_back(next.resumed(states));
       }
     } catch (const MemoryPlay::OutOfMemoryStop&) {
       end(current_, {}, false);
@@ -146,6 +160,53 @@ class Phases {
   } catch (const Refusal&) {
   }
 
+  bool uses_bitsandbytes() const { return setup_.loop.optimizer.bitsandbytes.has_value(); }
+
+  /// What optimizer.pt holds; nothing where every rank keeps a part, which is gathered and dealt
+  /// out again in other ways.
+  std::vector<SavedState> saved_states() const {
+    const bool whole = std::holds_alternative<eager::PlainSetup>(setup_.runtime) ||
+                       std::holds_alternative<eager::ddp::Options>(setup_.runtime);
+    std::vector<SavedState> states;
+    if (!whole || setup_.loop.zero_redundancy) return states;
+    for (const eager::Tensor& tensor : run_->loop().optimizer_states())
+      states.push_back({tensor.sizes(), eager::like(tensor)});
+    return states;
+  }
+
+  /// Another process that goes on from the checkpoint: torch.load of the optimizer's file, on the
+  /// host with one rank and on the device with several, and load_state_dict, before the first step.
+  /// bitsandbytes copies all of it first, and what was paged lies on the device from then on.
+  /// Source: transformers 5.24 trainer.py, _load_optimizer_and_scheduler; torch 2.15
+  /// optim/optimizer.py; bitsandbytes 0.50 optim/optimizer.py, Optimizer8bit.load_state_dict.
+  PhaseMemory resumed(const std::vector<SavedState>& states) {
+    try {
+      set_up();
+      begin("resume");
+      const bool on_device = setup_.world > 1;
+      Bytes whole, largest;
+      for (const SavedState& state : states) {
+        const Bytes bytes = bytes_of(state.sizes.product(), state.kind.dtype);
+        whole += bytes;
+        largest = std::max(largest, bytes);
+      }
+      const int copies = uses_bitsandbytes() ? 2 : 1;
+      std::vector<eager::Tensors> held(static_cast<std::size_t>(on_device ? copies : 1));
+      for (eager::Tensors& copy : held)
+        for (const SavedState& state : states)
+          if (on_device || !state.sizes.empty())
+            copy.push_back(eager::empty(play_.session(), state.sizes,
+                                        {state.kind.dtype, play_.session().settings.device}));
+      held.erase(held.begin(), held.end() - 1);
+      end("resume", on_device ? largest * ranks_ : whole * copies);
+    } catch (const MemoryPlay::OutOfMemoryStop&) {
+      end("resume", {}, false);
+    }
+    return phases_.back();
+  }
+
+  const PytorchTraining& training_;
+  const HardwareProfile& profile_;
   const eager::TrainingSetup& setup_;
   const Model& model_;
   const JsonValue& config_;

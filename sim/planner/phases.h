@@ -9,7 +9,8 @@
 namespace shardscope::planner {
 
 struct PhaseMemory {
-  std::string phase;  ///< "load", "adapter", "wrap", "evaluate", "save", "save_optimizer"
+  /// "load", "adapter", "wrap", "evaluate", "save", "save_optimizer", "resume"
+  std::string phase;
   Bytes peak_allocated, peak_active, peak_reserved;  ///< inside it
   Bytes allocated, reserved;                         ///< after it
   Bytes host_per_node;  ///< whole copies of the model that the processes of a node hold
@@ -19,7 +20,8 @@ struct PhaseMemory {
 
 /// The phases in their order: the model is loaded, gets adapters, is wrapped, trains two steps
 /// (which are not listed), is evaluated with labels and its logits kept, and its whole state is
-/// gathered on rank 0's host, unless the library refuses that (FSDP1's NO_SHARD). `ranks_per_node`
+/// gathered on rank 0's host, unless the library refuses that (FSDP1's NO_SHARD). Last, on one
+/// device and under DDP, another process has loaded the optimizer's file to go on. `ranks_per_node`
 /// share a host. DeepSpeed is neither evaluated nor saved here. Blocks that another stream used
 /// count as free at once, so that reserved bytes are a lower bound.
 std::vector<PhaseMemory> phases_of(const PytorchTraining& training, const Model& model,

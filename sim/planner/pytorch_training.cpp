@@ -20,6 +20,7 @@ PredictedRun predicted_run(const PytorchTraining& training, bool with_band) {
           .compute = compute_dtype_of(training.precision),
           .tokens_per_step = loop.batch * loop.length * loop.micro_batches * training.setup.world,
           .compiled = training.setup.compiled,
+          .float8 = training.setup.float8.recipe != eager::parallel::Float8Recipe::none,
           .allocator = training.allocator,
           .with_band = with_band};
 }

@@ -21,6 +21,8 @@ namespace {
 /// so that the result is. The first looks come soon, for those who wait for an answer.
 constexpr std::size_t first_batch_size = 4;
 constexpr std::size_t batch_size = 24;
+/// Bounds of fewer choices are quick.
+constexpr std::size_t worth_a_first_look = 200;
 
 /// A choice that was simulated and, as far as is known, fits.
 struct Contender {
@@ -44,6 +46,7 @@ class Search {
   }
 
   SearchResult run() {
+    try_some_first();
     bound();
     do {
       // What was estimated too low has let others be passed over.
@@ -51,6 +54,7 @@ class Search {
         explore();
       } while (try_contenders());
     } while (!rehearse_places() && !result_.interrupted);
+    if (result_.interrupted) rehearse_best_so_far();
     settle_the_rest();
     add_wanted();
     return std::move(result_);
@@ -61,6 +65,18 @@ class Search {
   Bytes capacity() const { return inputs_.profile.memory; }
   bool exceeds(Bytes memory) const {
     return capacity() > Bytes{} && memory + inputs_.margin > capacity();
+  }
+  /// What a node keeps of an offloading choice in the host's memory.
+  Bytes on_host(std::size_t choice) const {
+    if (choices_[choice].offload == Offload::none) return {};
+    try {
+      return host_memory_of_node(choices_[choice], inputs_);
+    } catch (const Error&) {
+      return {};  // trying it out says why
+    }
+  }
+  bool exceeds_host(Bytes memory) const {
+    return inputs_.host_memory && memory > *inputs_.host_memory;
   }
   bool is_too_slow(Duration time) const { return options_.slowest && time > *options_.slowest; }
 
@@ -134,16 +150,51 @@ class Search {
     while (true) {
       const std::vector<std::size_t> batch = next_batch();
       if (batch.empty()) return;
-      try_batch(batch, [&](std::size_t choice) {
-        std::optional<Contender> contender = estimate(choice);
-        return contender ? std::move(*contender) : tried(choice);
-      });
-      report();
+      explore(batch);
       if (options_.stop.stop_requested()) {
         result_.interrupted = true;
         return;
       }
     }
+  }
+
+  void explore(const std::vector<std::size_t>& batch) {
+    try_batch(batch, [&](std::size_t choice) {
+      std::optional<Contender> contender = estimate(choice);
+      return contender ? std::move(*contender) : tried(choice);
+    });
+    report();
+  }
+
+  /// Of each kind the choice that fits most easily, by its settings.
+  std::vector<std::size_t> modest_ones() const {
+    std::map<std::size_t, std::size_t> of_kind;
+    for (std::size_t i = 0; i < choices_.size(); ++i) {
+      if (choices_[i].checkpointing != eager::CheckpointChoice{.every = 1}) continue;
+      std::size_t& modest = of_kind.try_emplace(kinds_[i], i).first->second;
+      if (choices_[i].batch < choices_[modest].batch) modest = i;
+    }
+    std::vector<std::size_t> result;
+    for (const auto& [kind, choice] : of_kind) result.push_back(choice);
+    return result;
+  }
+
+  /// A few choices that are likely to fit, before all are bounded: who waits sees an answer soon.
+  void try_some_first() {
+    if (!options_.screen || !options_.kind || choices_.size() < worth_a_first_look) return;
+    std::vector<std::size_t> some = modest_ones();
+    std::vector<Choice> modest;
+    for (const std::size_t i : some) modest.push_back(choices_[i]);
+    const std::vector<Bounds> bounds = bounds_of(modest, inputs_, options_.threads, options_.stop);
+    std::vector<std::pair<std::int64_t, std::size_t>> order;
+    for (std::size_t i = 0; i < some.size(); ++i)
+      if (!exceeds(bounds[i].memory) && !exceeds_host(on_host(some[i])))
+        order.emplace_back(sought(bounds[i]), some[i]);
+    std::sort(order.begin(), order.end());
+    if (order.size() > first_batch_size) order.resize(first_batch_size);
+    std::vector<std::size_t> batch;
+    for (const auto& [value, choice] : order) batch.push_back(choice);
+    explore(batch);
   }
 
   std::vector<std::size_t> next_batch() {
@@ -157,6 +208,8 @@ class Search {
       settled_[choice] = true;
       if (exceeds(bounds.memory))
         lose(choice, Reason::out_of_memory, bounds.time, bounds.memory);
+      else if (const Bytes host = on_host(choice); exceeds_host(host))
+        lose(choice, Reason::out_of_host_memory, bounds.time, host);
       else if (is_too_slow(bounds.time))
         lose(choice, Reason::too_slow, bounds.time, bounds.memory);
       else
@@ -261,23 +314,44 @@ class Search {
                          .is_estimate = is_estimate};
   }
 
-  /// Plays the places with the allocator: whether all of them fit. Those that do not are out. Of a
-  /// stopped search only the best so far is played.
+  /// Plays the places with the allocator: whether all of them fit. Those that do not are out.
   bool rehearse_places() {
     const std::vector<std::size_t> places = leaders();
     for_each_index(places.size(), options_.threads, [&](std::size_t i) {
-      if (i > 0 && options_.stop.stop_requested()) return;
+      if (options_.stop.stop_requested()) return;
       Contender& contender = contenders_[places[i]];
       if (!contender.full)
         contender.full.emplace(simulate_fully(choices_[contender.choice], inputs_));
     });
     result_.interrupted = result_.interrupted || options_.stop.stop_requested();
+    return drop_what_does_not_fit() == 0;
+  }
+
+  /// Of a stopped search: plays from the best on until one fits. Who has asked for the end waits,
+  /// so after a few only those are played that leave the allocator much room.
+  void rehearse_best_so_far() {
+    constexpr int at_once = 3;
+    const Bytes roomy{capacity().count / 4 * 3};
+    int played = 0;
+    for (Contender& contender : contenders_) {
+      const bool is_roomy = capacity() == Bytes{} || contender.trial.needed() <= roomy;
+      if (!contender.full && played >= at_once && !is_roomy) continue;
+      if (!contender.full && ++played)
+        contender.full.emplace(simulate_fully(choices_[contender.choice], inputs_));
+      if (contender.full->fits) break;
+    }
+    drop_what_does_not_fit();
+    std::stable_partition(contenders_.begin(), contenders_.end(),
+                          [](const Contender& c) { return c.full.has_value(); });
+  }
+
+  std::size_t drop_what_does_not_fit() {
     const auto does_not_fit = [](const Contender& c) { return c.full && !c.full->fits; };
     for (const Contender& contender : contenders_)
       if (does_not_fit(contender))
         lose(contender.choice, Reason::out_of_memory, contender.trial.time.span,
              contender.full->reserved + contender.full->outside);
-    return std::erase_if(contenders_, does_not_fit) == 0;
+    return std::erase_if(contenders_, does_not_fit);
   }
 
   void settle_the_rest() {
@@ -288,9 +362,15 @@ class Search {
       ranked[contender.choice] = true;
       result_.ranked.push_back({contender.choice, contender.trial, std::move(*contender.full)});
     }
+    // Of a stopped search some that may be better were not played.
+    const auto may_be_better = [&](const Contender& contender) {
+      return result_.interrupted && !ranked[contender.choice] && !result_.ranked.empty() &&
+             sought(contender.trial) < sought(result_.ranked.front().trial);
+    };
     for (const Contender& contender : contenders_)
-      lose(contender.choice, by_memory() ? Reason::larger : Reason::slower,
-           contender.trial.time.span, contender.trial.needed(), contender.is_estimate);
+      if (!may_be_better(contender))
+        lose(contender.choice, by_memory() ? Reason::larger : Reason::slower,
+             contender.trial.time.span, contender.trial.needed(), contender.is_estimate);
     for (std::size_t i = 0; i < choices_.size(); ++i) {
       if (!settled_[i] && !result_.interrupted) settle_bounded(i);
       if (!ranked[i]) result_.others.push_back(std::move(outcomes_[i]));
@@ -350,8 +430,9 @@ std::string_view name_of(Objective objective) {
 }
 
 std::string_view name_of(Reason reason) {
-  constexpr std::string_view names[] = {"slower",        "too_slow", "bounded",    "larger",
-                                        "out_of_memory", "refused",  "not_reached"};
+  constexpr std::string_view names[] = {"slower",  "too_slow",      "bounded",
+                                        "larger",  "out_of_memory", "out_of_host_memory",
+                                        "refused", "not_reached"};
   return names[static_cast<std::size_t>(reason)];
 }
 
@@ -391,6 +472,10 @@ std::string why(const Outcome& outcome, const TrialInputs& inputs,
                            rounded_text(inputs.profile.memory));
       return fmt::format("out of memory: the {} there are do not suffice",
                          rounded_text(inputs.profile.memory));
+    case Reason::out_of_host_memory:
+      return fmt::format("out of the host's memory: a node keeps at least {} there and has {}",
+                         rounded_text(outcome.memory),
+                         rounded_text(inputs.host_memory.value_or(Bytes{})));
     case Reason::refused:
       return outcome.text;
     case Reason::not_reached:

@@ -45,13 +45,14 @@ struct SearchOptions {
 
 /// Why a choice is not ranked.
 enum class Reason : std::uint8_t {
-  slower,         ///< simulated: takes `time`
-  too_slow,       ///< takes `time` or more, by which the longest step allowed is exceeded
-  bounded,        ///< cannot be faster than `time`, and the last place is
-  larger,         ///< simulated, by memory: needs `memory`
-  out_of_memory,  ///< needs `memory` or more, by which the device is exceeded
-  refused,        ///< the runtime raises, or we cannot: `text`
-  not_reached     ///< the search was stopped before
+  slower,              ///< simulated: takes `time`
+  too_slow,            ///< takes `time` or more, by which the longest step allowed is exceeded
+  bounded,             ///< cannot be faster than `time`, and the last place is
+  larger,              ///< simulated, by memory: needs `memory`
+  out_of_memory,       ///< needs `memory` or more, by which the device is exceeded
+  out_of_host_memory,  ///< keeps `memory` or more in the memory of a node, which has less
+  refused,             ///< the runtime raises, or we cannot: `text`
+  not_reached          ///< the search was stopped before
 };
 
 /// What became of a choice.
@@ -59,7 +60,8 @@ struct Outcome {
   std::size_t choice = 0;  ///< index into the choices that were given
   Reason reason = Reason::not_reached;
   Duration time;  ///< of a step, simulated or a lower bound of it; 0: not known
-  Bytes memory;   ///< with what lies outside, simulated or a lower bound; 0: not known
+  Bytes memory;   ///< with what lies outside, simulated or a lower bound; 0: not known. Of a node
+                  ///< where its host's memory is exceeded
   /// Time and memory follow from simulations with fewer blocks (sim/planner/estimate.h).
   bool is_estimate = false;
   std::string text;  ///< of a refusal

@@ -11,6 +11,7 @@
 #include "sim/engine/step_player.h"
 #include "sim/engine/step_rows.h"
 #include "sim/planner/estimate.h"
+#include "sim/planner/offload.h"
 #include "sim/prediction/outside_memory.h"
 
 namespace shardscope::planner {
@@ -80,6 +81,12 @@ PytorchTraining pytorch_training(const Choice& choice, const TrialInputs& inputs
           .strategy = std::string(name_of(choice.sharding)),
           .precision = std::string(name_of(choice.precision)),
           .allocator = inputs.allocator};
+}
+
+Bytes host_memory_of_node(const Choice& choice, const TrialInputs& inputs) {
+  if (choice.runtime == Runtime::native) return {};
+  return host_states_of_node(inputs.model, training_setup(choice, inputs.model, inputs.training),
+                             inputs.profile);
 }
 
 Schedule schedule_of(const Choice& choice, const TrialInputs& inputs, Steps steps,

@@ -30,10 +30,15 @@ struct TrialInputs {
   AllocatorSettings allocator = {};  ///< of PyTorch's runtimes
   Bytes margin = {};                 ///< of a device's memory that has to stay free
   Findings* findings = nullptr;  ///< shared by searches over the same inputs; none: no estimates
+  std::optional<Bytes> host_memory = {};  ///< of a node; none: not checked
 };
 
 /// The choice under its runtime of PyTorch. Throws as `training_setup` does.
 PytorchTraining pytorch_training(const Choice& choice, const TrialInputs& inputs);
+
+/// What a node keeps of a choice's model states in the host's memory, without staging buffers; 0
+/// where nothing is offloaded. Of the native runtime 0: its schedule says it.
+Bytes host_memory_of_node(const Choice& choice, const TrialInputs& inputs);
 
 /// The choice's schedule on rank 0: of the native runtime, or with a host program. Throws Error,
 /// and Refusal where the real library raises. `steps`: of PyTorch's runtimes, see

@@ -37,7 +37,6 @@ double square(double value) { return value * value; }
 
 /// Of the sum of the squares of what moves a step.
 StepTimeBand band_of(double squares) {
-  constexpr double deviations_of_ninety_percent = 1.645;
   const double factor = std::exp(deviations_of_ninety_percent * std::sqrt(squares));
   return {.low_factor = 1 / factor, .high_factor = factor};
 }
@@ -56,10 +55,6 @@ double usual_spread(Origin origin) {
   return 0;
 }
 
-double spread_of(const Provenance& provenance) {
-  return provenance.spread > 0 ? provenance.spread : usual_spread(provenance.origin);
-}
-
 /// Of the first of the figures that the profile has.
 double spread_of(const HardwareProfile& profile, std::initializer_list<std::string_view> figures) {
   for (const std::string_view figure : figures)
@@ -75,6 +70,10 @@ constexpr double model_spread_measured = 0.04;
 constexpr double model_spread_of_data_sheets = 0.025;
 
 }  // namespace
+
+double spread_of(const Provenance& provenance) {
+  return provenance.spread > 0 ? provenance.spread : usual_spread(provenance.origin);
+}
 
 CostGroup cost_group(const Schedule& schedule, const Operation& op,
                      const HardwareProfile& profile) {

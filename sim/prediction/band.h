@@ -38,6 +38,12 @@ struct CostSpreads {
   double of_model = 0;
 };
 
+/// Of a normal distribution: 90% of it lies within so many standard deviations of the mean.
+inline constexpr double deviations_of_ninety_percent = 1.645;
+
+/// What a figure states (`spread`, docs/hardware_profile.md), else what is usual of its origin.
+double spread_of(const Provenance& provenance);
+
 /// As the profile's figures state them (`spread`, docs/hardware_profile.md).
 CostSpreads spreads_of(const HardwareProfile& profile);
 

@@ -5,6 +5,9 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "sim/prediction/band.h"
 
 namespace shardscope {
 namespace {
@@ -20,27 +23,39 @@ std::int64_t communicators_of(const Schedule& schedule) {
   return static_cast<std::int64_t>(used.size());
 }
 
-std::string source_of(const HardwareProfile& profile, std::string_view figure) {
+/// The bytes of a profile's figure, and how well it is known.
+OutsideFigure figure_of(const HardwareProfile& profile, std::string_view figure, std::string item,
+                        Bytes bytes) {
   const auto found = profile.provenance.find(figure);
-  if (found == profile.provenance.end()) return "not known";
-  return fmt::format("{}: {}", name_of(found->second.origin), found->second.source);
+  if (found == profile.provenance.end())
+    return {.item = {.item = std::move(item), .bytes = bytes, .source = "not known"}};
+  const Provenance& of = found->second;
+  return {.item = {.item = std::move(item),
+                   .bytes = bytes,
+                   .source = fmt::format("{}: {}", name_of(of.origin), of.source)},
+          .spread = spread_of(of)};
 }
 
 }  // namespace
 
+std::vector<OutsideFigure> outside_figures(const Schedule& schedule,
+                                           const HardwareProfile& profile) {
+  const std::int64_t communicators = communicators_of(schedule);
+  return {figure_of(profile, "context_memory", "CUDA context and kernels",
+                    profile.context_memory.value_or(Bytes{})),
+          figure_of(profile, "communicator_memory",
+                    fmt::format("NCCL's buffers of {} communicator{}", communicators,
+                                communicators == 1 ? "" : "s"),
+                    profile.communicator_memory.value_or(Bytes{}) * communicators),
+          {.item = {.item = "library workspaces",
+                    .bytes = {},
+                    .source = "PyTorch takes cuBLAS's from its allocator: category workspace"}}};
+}
+
 std::vector<OutsideItem> outside_items(const Schedule& schedule, const HardwareProfile& profile) {
   std::vector<OutsideItem> items;
-  items.push_back({.item = "CUDA context and kernels",
-                   .bytes = profile.context_memory.value_or(Bytes{}),
-                   .source = source_of(profile, "context_memory")});
-  const std::int64_t communicators = communicators_of(schedule);
-  items.push_back({.item = fmt::format("NCCL's buffers of {} communicator{}", communicators,
-                                       communicators == 1 ? "" : "s"),
-                   .bytes = profile.communicator_memory.value_or(Bytes{}) * communicators,
-                   .source = source_of(profile, "communicator_memory")});
-  items.push_back({.item = "library workspaces",
-                   .bytes = {},
-                   .source = "PyTorch takes cuBLAS's from its allocator: category workspace"});
+  for (OutsideFigure& figure : outside_figures(schedule, profile))
+    items.push_back(std::move(figure.item));
   return items;
 }
 

@@ -9,7 +9,15 @@
 
 namespace shardscope {
 
+struct OutsideFigure {
+  OutsideItem item;
+  double spread = 0;  ///< relative standard deviation of its bytes
+};
+
 /// CUDA context, NCCL's buffers and library workspaces, as the profile has them.
+std::vector<OutsideFigure> outside_figures(const Schedule& schedule,
+                                           const HardwareProfile& profile);
+/// Without their spreads.
 std::vector<OutsideItem> outside_items(const Schedule& schedule, const HardwareProfile& profile);
 
 /// The sum of them.

@@ -7,6 +7,7 @@
 #include "sim/cost/cost_model.h"
 #include "sim/engine/simulate_together.h"
 #include "sim/prediction/band.h"
+#include "sim/prediction/memory_allowances.h"
 #include "sim/prediction/run_facts.h"
 
 namespace shardscope {
@@ -83,6 +84,7 @@ std::vector<Prediction> predict_pipeline(std::vector<Schedule> schedules,
                     .window = step.window,
                     .memory = memory_of(schedule, step.memory, {})}};
     facts.arena = facts.steps.back().memory.arena = step.memory.peak_reserved;
+    facts.allowances = memory_allowances(schedule, native_run(schedule), profile, facts.arena);
     facts.low_factor = band.low_factor;
     facts.high_factor = band.high_factor;
     Prediction& prediction = predictions.emplace_back();

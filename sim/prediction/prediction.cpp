@@ -9,6 +9,7 @@
 #include "sim/kernels/compiled_memory.h"
 #include "sim/kernels/fusion.h"
 #include "sim/prediction/band.h"
+#include "sim/prediction/memory_allowances.h"
 #include "sim/prediction/outside_memory.h"
 #include "sim/prediction/run_facts.h"
 
@@ -46,6 +47,12 @@ std::vector<StepFacts> steps_of(const Schedule& schedule, const Simulation& simu
   return steps;
 }
 
+Bytes most_reserved(const std::vector<StepFacts>& steps) {
+  Bytes most;
+  for (const StepFacts& step : steps) most = std::max(most, step.memory.peak_reserved);
+  return most;
+}
+
 void set_band(const Schedule& schedule, const HardwareProfile& profile, RunFacts& facts) {
   const StepTimeBand band = step_time_band(schedule, profile);
   facts.low_factor = band.low_factor;
@@ -58,6 +65,7 @@ Prediction predict_arena(Schedule schedule, const PredictedRun& run,
   RunFacts facts = facts_of(schedule, run, profile);
   for (std::string& text : assumptions(schedule, profile)) facts.assumed.push_back(std::move(text));
   facts.arena = arena_layout(schedule).size;
+  facts.allowances = memory_allowances(schedule, run, profile, facts.arena);
   facts.first_step_overhead = profile.first_step_overhead;
   if (run.with_band) set_band(schedule, profile, facts);
   Prediction result{.schedule = std::move(schedule)};
@@ -81,6 +89,7 @@ Prediction predict_program(Schedule schedule, const PredictedRun& run,
                                    {.fusion = KernelFusion::compiled, .scope = run.compiled});
   Simulation simulation = simulate(result.schedule, profile, allocator, run.peers);
   facts.steps = steps_of(result.schedule, simulation, facts.outside);
+  facts.allowances = memory_allowances(result.schedule, run, profile, most_reserved(facts.steps));
   if (simulation.out_of_memory) {
     const Bytes left = facts.device_memory.value_or(Bytes{}) - facts.outside;
     facts.out_of_memory = failure_of(result.schedule, *simulation.out_of_memory, left);

@@ -25,6 +25,7 @@ struct PredictedRun {
   std::int64_t tokens_per_step = 0;  ///< of the whole job
   /// torch.compile with a backend that makes kernels of its own.
   CompileScope compiled = CompileScope::none;
+  bool float8 = false;               ///< products of 8-bit factors
   AllocatorSettings allocator = {};  ///< of schedules whose memory comes from it
   /// Costs several plays of the step more; without it the step time has no band.
   bool with_band = true;

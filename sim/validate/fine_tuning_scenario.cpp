@@ -81,8 +81,17 @@ bool is_packed(const FineTuningRow& row) {
 }
 bool in_float16(const FineTuningRow& row) { return row.precision.starts_with("fp16"); }
 
+/// torchtune's table turns one setting more on in each row: 2 torch.compile, 3 chunks of the loss,
+/// 4 checkpointing, 5 the optimizer in the backward, 6 activations on the host, 7 another
+/// optimizer, 8 LoRA, which leaves out the fifth. 0: no row of it.
+constexpr int compiled_from = 2, chunks_from = 3, steps_in_backward_from = 5, offloads_from = 6;
+int ablation_step(const FineTuningRow& row) {
+  return holds(row.notes, "each row adds") ? number_after(row.notes, "step ").value_or(0) : 0;
+}
+
 bool is_compiled(const FineTuningRow& row) {
-  return holds(row.precision, "compile") || holds(row.notes, "torch.compile");
+  return holds(row.precision, "compile") || holds(row.notes, "torch.compile") ||
+         ablation_step(row) >= compiled_from;
 }
 
 std::string why_other_method(const FineTuningRow& row) {
@@ -92,15 +101,8 @@ std::string why_other_method(const FineTuningRow& row) {
   if (holds(row.precision, "int8 weight-only")) return "quantised training is not modelled";
   if (!is_lora(row) && row.method != "full" && row.method != "full (pre-training step)")
     return fmt::format("the method {} is not modelled", row.method);
-  if (holds(row.notes, "cut cross entropy")) return "cut cross-entropy is not modelled";
-  // torchtune's table turns one setting more on in each row; its second is torch.compile.
-  if (holds(row.notes, "each row adds") && number_after(row.notes, "step ").value_or(0) >= 3)
-    return "chunked cross-entropy is not modelled";
-  if (is_compiled(row) && repository_of(row) == "pytorch/torchtune")
-    return "torchtune's logits in fp32 before a compiled loss are not modelled";
   if (holds(row.notes, "not packed"))
     return "samples are shorter than the stated length, by how much is not stated";
-  if (holds(row.notes, "activation_offloading")) return "activations on the host are not modelled";
   if (holds(row.notes, "galore") || holds(row.notes, "lisa"))
     return "the optimizer is not modelled";
   return {};
@@ -161,6 +163,14 @@ LoraConfig adapter_of(const FineTuningRow& row, const FineTuningStack& stack,
   return lora;
 }
 
+bool is_of(const FineTuningRow& row, std::string_view part) {
+  return !part.empty() && holds(row.source, part);
+}
+
+bool is_recent(const FineTuningRow& row, const FineTuningStack& stack) {
+  return is_of(row, stack.recent_part);
+}
+
 Quantization quantization_of(const FineTuningRow& row, const FineTuningStack& stack) {
   if (is_packed(row))
     return {.kind = holds(row.model, "AWQ") ? QuantizationKind::awq : QuantizationKind::gptq,
@@ -168,7 +178,8 @@ Quantization quantization_of(const FineTuningRow& row, const FineTuningStack& st
   return {.kind = QuantizationKind::nf4,
           .double_quantization = stack.double_quantization || holds(row.precision, "nf4-dq"),
           .compute_dtype = Dtype::bfloat16,
-          .storage_dtype = stack.storage};
+          .storage_dtype = stack.storage,
+          .keeps_inputs = stack.keeps_inputs && !is_recent(row, stack)};
 }
 
 /// Whether every block is computed again.
@@ -269,11 +280,16 @@ class Builder {
     tuning.base = std::make_shared<const Model>(base_);
     if (is_quantized(row_)) tuning.quantization = quantization_of(row_, stack_);
     tuning.adapter = adapter_of(row_, stack_, base_.family);
-    tuning.trainable_dtype = is_quantized(row_) ? stack_.adapter_of_quantized : stack_.adapter;
+    const bool quantized = is_quantized(row_);
+    tuning.trainable_dtype = quantized ? stack_.adapter_of_quantized : stack_.adapter;
+    // PEFT's adapters are float32 without a cast.
+    if (stack_.casts_adapters_alone && !quantized) tuning.trainable_dtype.reset();
     // DeepSpeed's engine makes all of a model float16.
     if (in_float16(row_) && by_deepspeed(row_, stack_)) tuning.trainable_dtype = Dtype::float16;
     if (checkpoints(row_)) tuning.checkpointed_layers = blocks_of(base_);
     tuning.input_gradients = checkpoints(row_);
+    tuning.checkpointing.reentrant =
+        holds(row_.checkpointing, "(reentrant)") || (stack_.reentrant && !is_recent(row_, stack_));
     return tuning;
   }
 
@@ -295,6 +311,8 @@ class Builder {
                         .ranks_per_node = std::min(world, 8)});
     if (!stack_.pure && !shards) setup().forward_autocast = Dtype::bfloat16;
     if (world == 1 && runtime == Runtime::ddp) setup().runtime = eager::PlainSetup{};
+    if (stack_.casts_adapters_alone && is_lora(row_) && !shards) setup().trainable_dtype.reset();
+    if (auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup().runtime)) set_buckets(*zero);
     if (auto* fsdp = std::get_if<eager::Fsdp1Setup>(&setup().runtime)) {
       fsdp->options.offload_parameters = holds(row_.strategy, "offload");
       if (stack_.wraps_adapters && is_lora(row_)) fsdp->units.auto_wrap = NameWrap{units()};
@@ -305,6 +323,23 @@ class Builder {
     result_.training.runtime = runtime;
     result_.training.strategy = std::string(name_of(sharding_of(row_, stack_)));
     result_.training.precision = std::string(name_of(precision));
+  }
+
+  /// What the source's file of DeepSpeed says; "auto" of transformers/integrations/deepspeed.py,
+  /// trainer_config_finalize.
+  void set_buckets(eager::DeepSpeedSetup& zero) const {
+    if (stack_.zero_bucket == 0) return;
+    DeepSpeedSettings& settings = zero.settings;
+    settings.overlap_comm = true;
+    if (settings.stage == 3) {
+      const std::int64_t hidden = result_.config.at("hidden_size").integer();
+      settings.reduce_bucket_elements = hidden * hidden;
+      settings.prefetch_bucket_elements = hidden * hidden * 9 / 10;
+      settings.param_persistence_elements = 10 * hidden;
+    } else {
+      settings.reduce_bucket_elements = stack_.zero_bucket;
+      settings.allgather_bucket_elements = stack_.zero_bucket;
+    }
   }
 
   /// peft.utils.other.fsdp_auto_wrap_policy: blocks, and leaves that train.
@@ -324,15 +359,34 @@ class Builder {
     loop.syncs_once = true;
     loop.loss = stack_.loss_in_model ? eager::LossPlace::in_model : eager::LossPlace::after_model;
     loop.clips = !stack_.pure;
+    loop.holds_logits = stack_.holds_logits && !is_of(row_, stack_.longest_first_part);
     loop.optimizer = optimizer_of(row_);
+    loop.optimizer.denominator_apart = stack_.old_adamw;
+    if (stack_.fused_adamw && !loop.optimizer.bitsandbytes)
+      loop.optimizer.implementation = eager::OptimizerImplementation::fused;
+    // torchtune compiles each layer and the loss, others the model.
     if (is_compiled(row_))
-      setup().compiled = scope_for_class(CompileScope::model, base_.class_name);
+      setup().compiled =
+          scope_for_class(stack_.float_logits ? CompileScope::blocks_and_loss : CompileScope::model,
+                          base_.class_name);
     if (holds(row_.strategy, "offload"))
       loop.optimizer.implementation = eager::OptimizerImplementation::loop;
     setup().session.compute_capability = result_.profile.compute_capability;
     setup().session.attention.cudnn = false;
     setup().model = std::move(settings);
     setup().model.dropout = true;
+    if (holds(row_.notes, "cut cross entropy"))
+      setup().model.loss = eager::LanguageLoss::cut;
+    else if (!is_recent(row_, stack_))
+      setup().model.loss = stack_.loss;
+    setup().model.float_logits = stack_.float_logits;
+    loop.steps_in_backward = ablation_step(row_) >= steps_in_backward_from && !is_lora(row_);
+    loop.offloads_activations =
+        ablation_step(row_) >= offloads_from || holds(row_.notes, "activation_offloading");
+    if (ablation_step(row_) >= chunks_from) {
+      constexpr int chunks = 8;  // CEWithChunkedOutputLoss's default
+      setup().model.logit_chunks = loop.loss_chunks = chunks;
+    }
     if (row_.optimizer.empty()) result_.training.assumed.emplace_back("the optimizer AdamW");
     if (row_.checkpointing.empty())
       result_.training.assumed.emplace_back("no activation checkpointing");
@@ -364,7 +418,6 @@ std::string why_not_predicted(const FineTuningRow& row) {
   if (!row.micro_batch) return "batch not stated";
   if (!row.seq) return "length not stated";
   if (row.checkpointing.empty()) return "checkpointing not stated";
-  if (holds(row.memory_kind, "SUM")) return "the memory may be the sum over GPUs";
   if (!card_of(row.gpu)) return fmt::format("no figures of a GPU \"{}\"", row.gpu);
   if (!known_model(row.model)) return fmt::format("the shape of {} is not known", row.model);
   return {};

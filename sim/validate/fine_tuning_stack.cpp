@@ -15,8 +15,11 @@ constexpr std::array<FineTuningStack, 10> stacks{
       .adapter_of_quantized = Dtype::bfloat16,
       .pure = true,
       .loss_in_model = false,
+      .holds_logits = true,
+      .longest_first_part = "resource-tables",  // get_longest_seq_length of 2023
       .flattens = true,
       .model = {.may_tie = false, .fused_gelu = true},  // litgpt/model.py
+      .keeps_inputs = true,                             // bitsandbytes 0.41.1, later 0.42.0
       .micro_batches = 2},
      {.repository = "AnswerDotAI/fsdp_qlora",
       .document = "train.py: --lora_rank 64 --lora_target_modules all --precision bf16",
@@ -26,24 +29,37 @@ constexpr std::array<FineTuningStack, 10> stacks{
       .adapter = Dtype::bfloat16,
       .adapter_of_quantized = Dtype::bfloat16,
       .pure = true,
+      .loss = eager::LanguageLoss::floated,  // March 2024: transformers 4.38
+      .holds_logits = true,                  // `output` of the loop
       .flattens = true,
       .wraps_adapters = true,
-      .storage = Dtype::bfloat16},
+      .storage = Dtype::bfloat16,
+      .keeps_inputs = true},  // March 2024: bitsandbytes 0.43.0
      {.repository = "QwenLM/Qwen",
       .document = "finetune.py: lora_r 64 on c_attn, attn.c_proj, w1, w2; finetune_ds.sh",
       .rank = 64,
       .dropout = 0.05,
-      .adapter = Dtype::bfloat16,
-      .adapter_of_quantized = Dtype::bfloat16,  // PEFT made them as the base until 0.12
+      // PEFT 0.5, that of September 2023, makes adapters in float32 and moves them to the device;
+      // DeepSpeed's engine casts those of GPTQ.
+      .adapter_of_quantized = Dtype::bfloat16,
+      .casts_adapters_alone = true,
+      .loss = eager::LanguageLoss::copied,
       .flattens = true,
       .full_by_deepspeed = true,
+      .old_adamw = true,  // "Pytorch 2.0"
+      .reentrant = true,  // transformers 4.32
+      .zero_bucket = 200'000'000,
       .micro_batches = 8},
      {.repository = "huggingface/peft",
       .document = "examples/sft and method_comparison",
       .adapter_of_quantized = Dtype::bfloat16,  // SFTTrainer casts them
+      .loss = eager::LanguageLoss::floated,     // the pages on FSDP and DeepSpeed: April 2024
+      .recent_part = "method_comparison",
       .flattens = true,
       .wraps_adapters = true,
       .storage = Dtype::bfloat16,
+      .keeps_inputs = true,  // bitsandbytes 0.43.0
+      .reentrant = true,     // --use_reentrant True of the page
       .micro_batches = 1},
      {.repository = "modelscope/ms-swift",
       .document = "swift/arguments: lora_rank 8, all-linear",
@@ -62,12 +78,15 @@ constexpr std::array<FineTuningStack, 10> stacks{
       .adapter_of_quantized = Dtype::bfloat16,
       .pure = true,
       .loss_in_model = false,
+      .float_logits = true,  // TransformerDecoder.unembed
       .flattens = true,
-      .double_quantization = true},
+      .double_quantization = true,
+      .fused_adamw = true},
      {.repository = "h2oai/h2o-llmstudio",
       .document = "lora_r 4 on q_proj and v_proj",
       .rank = 4,
-      .targets = "q_proj+v_proj"},
+      .targets = "q_proj+v_proj",
+      .reentrant = true},
      {.repository = "unslothai/notebooks", .document = "", .left_out = "Unsloth's own kernels"},
      {.repository = "unslothai/unsloth", .document = "", .left_out = "Unsloth's own kernels"}}};
 

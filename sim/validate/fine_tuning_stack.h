@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/base/dtype.h"
+#include "core/pytorch/engine/models/make_module.h"
 #include "sim/validate/known_model.h"
 
 namespace shardscope {
@@ -17,9 +18,19 @@ struct FineTuningStack {
   double dropout = 0;                       ///< before the adapters
   Dtype adapter = Dtype::float32;
   Dtype adapter_of_quantized = Dtype::float32;
+  /// modules_to_save keep the base's dtype, whatever the adapters have.
+  bool casts_adapters_alone = false;
   /// The weights are bfloat16 and so is what is computed; else autocast surrounds the forward.
   bool pure = false;
   bool loss_in_model = true;
+  eager::LanguageLoss loss = eager::LanguageLoss::upcast;
+  /// Rows of this part of the source were measured with today's libraries.
+  std::string_view recent_part = {};
+  bool float_logits = false;  ///< the model's output is in float32, before the loss
+  /// Variables of the training loop hold logits and loss until the next ones take their place.
+  bool holds_logits = false;
+  /// Rows of this part of the source had their longest batch first, with none held beside it.
+  std::string_view longest_first_part = {};
   bool flattens = false;  ///< FSDP1, not FSDP2
   KnownModelForm model = {};
   /// FSDP1 has a unit for each adapter beside those of blocks, and use_orig_params=False.
@@ -27,7 +38,14 @@ struct FineTuningStack {
   bool full_by_deepspeed = false;  ///< whole models train under ZeRO-3, on one GPU, too
   bool double_quantization = false;
   Dtype storage = Dtype::uint8;  ///< bnb_4bit_quant_storage
-  int micro_batches = 1;         ///< of a step, where notes do not say it
+  bool keeps_inputs = false;     ///< bitsandbytes before 0.43.2
+  bool old_adamw = false;        ///< PyTorch before 2.1
+  bool fused_adamw = false;      ///< AdamW(fused=True), where the row names no other
+  bool reentrant = false;        ///< transformers' checkpointing until 2024
+  /// DeepSpeed's buckets, elements; 0: its own defaults. Of ZeRO-3 they follow the hidden size
+  /// ("auto").
+  std::int64_t zero_bucket = 0;
+  int micro_batches = 1;  ///< of a step, where notes do not say it
   /// Why its runs cannot be predicted; "" where they can.
   std::string_view left_out = {};
 };

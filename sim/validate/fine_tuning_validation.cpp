@@ -82,6 +82,8 @@ void predict_sharded(const FineTuningScenario& scenario, ValidatedFineTuning& re
 void predict(const FineTuningRow& row, ValidatedFineTuning& result) {
   const FineTuningScenario scenario = fine_tuning_scenario(row);
   result.assumed = scenario.training.assumed;
+  if (row.memory_kind.find("SUM") != std::string::npos)
+    result.assumed.emplace_back("the memory is the sum over the GPUs");
   if (scenario.loads_in_shards) return predict_sharded(scenario, result);
   Summary summary = played(scenario, scenario.profile);
   result.fits = summary.fits;
@@ -144,6 +146,8 @@ ValidatedFineTuning validate_row(const FineTuningRow& row) {
                              .out_of_memory = row.out_of_memory};
   if (row.peak_gib)
     result.measured = Bytes{static_cast<std::int64_t>(std::llround(*row.peak_gib * bytes_of_gib))};
+  if (result.measured && row.gpus && row.memory_kind.find("SUM") != std::string::npos)
+    result.measured = Bytes{result.measured->count / *row.gpus};
   result.skipped = why_not_predicted(row);
   if (!result.skipped.empty()) return result;
   try {

@@ -22,8 +22,9 @@ struct PublishedShape {
 
 /// The first that the name holds counts. Source: config.json of each repository on the Hub, July
 /// 2026. Qwen of 2023 has the modules of qwen2 with as many key heads as query heads, and its
-/// intermediate_size is twice ours.
-constexpr std::array<PublishedShape, 82> shapes{
+/// intermediate_size is twice ours. Falcon stands as litgpt builds it: Phi's blocks, whose biases
+/// are a thousandth of its weights.
+constexpr std::array<PublishedShape, 86> shapes{
     {{"tinyllama", "llama", 2048, 22, 32, 4, 5632, 32000},
      {"llama21b", "llama", 2048, 22, 32, 4, 5632, 32000},
      {"llama270b", "llama", 8192, 80, 64, 8, 28672, 32000},
@@ -39,6 +40,10 @@ constexpr std::array<PublishedShape, 82> shapes{
      {"mistral7bv0.3", "mistral", 4096, 32, 32, 8, 14336, 32768},
      {"mistral7b", "mistral", 4096, 32, 32, 8, 14336, 32000},
      {"phi3mini", "phi3", 3072, 32, 32, 32, 8192, 32064},
+     {"seedoss36b", "qwen2", 5120, 64, 80, 8, 27648, 155136, false, 128},
+     {"mimo7b", "qwen2", 4096, 36, 32, 8, 11008, 151680},
+     {"falcon7b", "phi", 4544, 32, 71, 1, 18176, 65024},
+     {"falcon40b", "phi", 8192, 60, 128, 8, 32768, 65024},
      {"yi34b", "llama", 7168, 60, 56, 8, 20480, 64000},
      {"qwen2.50.5b", "qwen2", 896, 24, 14, 2, 4864, 151936, true},
      {"qwen2.51.5b", "qwen2", 1536, 28, 12, 2, 8960, 151936, true},

@@ -17,6 +17,14 @@ namespace {
 constexpr std::int64_t bytes_of_activation_element = 2;
 
 std::vector<int> equal_layers(std::int64_t layers, int stages) {
+  constexpr int ends = 2;  // embedding and head
+  if (stages > ends && layers % stages != 0 && (layers + ends) % stages == 0) {
+    std::vector<int> counts(static_cast<std::size_t>(stages),
+                            static_cast<int>((layers + ends) / stages));
+    --counts.front();
+    --counts.back();
+    return counts;
+  }
   std::vector<int> counts(static_cast<std::size_t>(stages), static_cast<int>(layers / stages));
   for (std::int64_t i = 0; i < layers % stages; ++i) ++counts[static_cast<std::size_t>(i)];
   return counts;
@@ -154,11 +162,17 @@ std::vector<ChunkTime> chunk_times(const PublishedPipeline& pipeline, const Stag
 
 }  // namespace
 
+int stages_of_rank(const PublishedRow& row) {
+  const auto virtual_stages = number_after(row.strategy, "VP");
+  return std::max(
+      1, virtual_stages ? *virtual_stages : number_after(row.strategy, "interleave ").value_or(1));
+}
+
 PublishedPipeline published_pipeline(const PublishedRow& row, const PublishedModel& model,
                                      const TrainingStack& stack, std::int64_t micro_batch) {
   PublishedPipeline pipeline{.ranks = static_cast<int>(row.pipeline_parallel.value_or(1)),
                              .by_deepspeed = stack.pipelines_by_deepspeed};
-  pipeline.stages_per_rank = number_after(row.strategy, "VP").value_or(1);
+  pipeline.stages_per_rank = stages_of_rank(row);
   const int stages = pipeline.ranks * pipeline.stages_per_rank;
   pipeline.layers = stack.balances_stages ? balanced_layers(row, model, stages)
                                           : equal_layers(*row.layers, stages);

@@ -27,8 +27,14 @@ struct PublishedPipeline {
   int rank_distance = 1;  ///< of neighbours in the pipeline: ranks that share a stage
 };
 
+/// Stages of a rank, where its stages are interleaved: "VP 2", "interleave 3".
+int stages_of_rank(const PublishedRow& row);
+
 /// By row and shape; layers are dealt out by the work of blocks and head where the stack does so,
-/// else in equal numbers.
+/// else in equal numbers. Where these do not divide, but would with two more, embedding and head
+/// stand for a layer each. Source: Megatron-LM core/transformer/transformer_block.py
+/// (account_for_embedding_in_pipeline_split); Megatron-DeepSpeed megatron/model/gpt_model.py
+/// (partition_method "type:transformer|embedding").
 PublishedPipeline published_pipeline(const PublishedRow& row, const PublishedModel& model,
                                      const TrainingStack& stack, std::int64_t micro_batch);
 

@@ -44,7 +44,10 @@ Schedule schedule_of(const PublishedScenario& scenario, int micro_batches) {
   if (scenario.tensor.ranks > 1)
     schedule = with_tensor_parallel(std::move(schedule), scenario.tensor);
   see_all_keys(schedule, scenario.context);
-  return with_float8(with_kernels(std::move(schedule), scenario.kernels), scenario.float8);
+  schedule = with_kernels(std::move(schedule), scenario.kernels);
+  if (scenario.tensor.divides_sequence)
+    schedule = with_divided_sequence(std::move(schedule), scenario.tensor.ranks);
+  return with_float8(std::move(schedule), scenario.float8);
 }
 
 Duration scaled(Duration time, double factor) {

@@ -90,7 +90,23 @@ std::string why_no_parts(const PublishedRow& row) {
 
 bool attends_eagerly(const PublishedRow& row, const TrainingStack& stack) {
   if (row.attention.empty()) return stack.eager_attention;
-  return has_word(row.attention, "eager") || has_word(row.attention, "math");
+  constexpr std::array<std::string_view, 4> words{"eager", "math", "unfused", "fused softmax"};
+  return std::ranges::any_of(words,
+                             [&](std::string_view word) { return has_word(row.attention, word); });
+}
+
+/// Megatron-LM's --sequence-parallel.
+bool divides_sequence(const PublishedRow& row, const TrainingStack& stack) {
+  return stack.divides_sequence || has_word(row.strategy, "+ SP") ||
+         has_word(row.strategy, "sequence parallel") ||
+         has_word(row.checkpointing, "sequence parallel");
+}
+
+/// Megatron-LM's --tp-comm-overlap. torchtitan's asynchronous tensor parallelism hides little: 829
+/// tokens a second are 876 with it (torchtitan benchmarks/llama3_h100_202412_torchtitan.md, table
+/// 4). Its sums are waited for.
+bool overlaps_sums(const PublishedRow& row, const TrainingStack& stack) {
+  return stack.overlaps_sums || has_word(row.strategy, "tp-comm");
 }
 
 /// Sequences that cannot be shared.
@@ -111,7 +127,7 @@ std::string why_no_pipeline(const PublishedRow& row) {
   if (ranks == 1 && number_after(row.strategy, "PP").value_or(1) > 1)
     return "pipeline: pp not stated";
   if (ranks == 1) return {};
-  const std::int64_t of_rank = number_after(row.strategy, "VP").value_or(1);
+  const std::int64_t of_rank = stages_of_rank(row);
   if (*row.gpus % ranks != 0)
     return fmt::format("pipeline: {} GPUs are not {} stages", *row.gpus, ranks);
   if (ranks * of_rank > *row.layers)
@@ -282,7 +298,9 @@ class SetupBuilder {
     result_.played = tensor_part(padded, result_.model, layers, ranks, stack_.dropout);
     result_.tensor = {.ranks = static_cast<int>(ranks),
                       .tokens = batches_of(row_)->of_micro_batch * *row_.seq,
-                      .hidden = *row_.hidden};
+                      .hidden = *row_.hidden,
+                      .divides_sequence = divides_sequence(row_, stack_),
+                      .overlaps = overlaps_sums(row_, stack_)};
     if (result_.pipeline)
       result_.pipeline->shared_gradient = Bytes{result_.pipeline->shared_gradient.count / ranks};
   }
@@ -386,6 +404,8 @@ class SetupBuilder {
     const auto choice = eager::parse_checkpoint_choice(checkpointing, "act_ckpt");
     setup.checkpointing = eager::checkpointing_of(result_.played.model, choice);
     setup.checkpointing.options.reentrant = stack_.checkpoints_reentrant && !choice.selective;
+    if (choice.selective && stack_.selects_attention)
+      setup.checkpointing.options.saves = eager::all_but_core_attention();
     setup.session.compute_capability = result_.profile.compute_capability;
     setup.session.attention.cudnn = false;
     if (attends_eagerly(row_, stack_))

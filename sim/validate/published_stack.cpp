@@ -10,6 +10,48 @@ namespace {
 
 using eager::OptimizerImplementation;
 
+/// Megatron-LM, as whoever launches it sets nothing else.
+TrainingStack megatron_lm() {
+  return {.name = "Megatron-LM",
+          .words = {"Megatron", "NeMo", "dist.optimizer", "dist. optimizer"},
+          .sharded = Runtime::fsdp2,
+          .replicated = Runtime::deepspeed,
+          .fusion = KernelFusion::by_hand,
+          .optimizer = OptimizerImplementation::fused,
+          .reduced_in = Dtype::float32,
+          .updates_as_megatron = true,
+          .checkpoints_reentrant = true,
+          .selects_attention = true,
+          .float8 = {.casts = Float8Casts::delayed},
+          .source = "Megatron-LM core/distributed, core/optimizer/distrib_optimizer.py"};
+}
+
+/// It runs Megatron-LM with sequence parallelism, and its sums beside products.
+TrainingStack megatron_bridge() {
+  TrainingStack stack = megatron_lm();
+  stack.name = "Megatron-Bridge";
+  stack.words = {"Megatron-Bridge"};
+  stack.divides_sequence = true;
+  stack.overlaps_sums = true;
+  stack.source =
+      "Megatron-Bridge src/megatron/bridge/perf_recipes/llama (sequence_parallel, "
+      "tp_comm_overlap_cfg), recipes/llama (account_for_embedding_in_pipeline_split); Megatron-LM "
+      "core/distributed, core/optimizer/distrib_optimizer.py";
+  return stack;
+}
+
+/// It runs Megatron-LM with sequence parallelism.
+TrainingStack simumax() {
+  TrainingStack stack = megatron_lm();
+  stack.name = "Megatron-LM, as SimuMax runs it";
+  stack.words = {"SimuMax"};
+  stack.divides_sequence = true;
+  stack.source =
+      "SimuMax configs/strategy (enable_sequence_parallel); Megatron-LM core/distributed, "
+      "core/optimizer/distrib_optimizer.py";
+  return stack;
+}
+
 const std::vector<TrainingStack>& stacks() {
   static const std::vector<TrainingStack> known{
       {.name = "composer",
@@ -33,9 +75,10 @@ const std::vector<TrainingStack>& stacks() {
        .words = {"torchtitan"},
        .sharded = Runtime::fsdp2,
        .reduced_in = Dtype::float32,
+       .divides_sequence = true,
        .float8 = {.casts = Float8Casts::compiled, .gathers_casts = true},
        .micro_batch_a_rank = true,
-       .source = "torchtitan 2024-12, parallelize_llama.py, optimizer.py, "
+       .source = "torchtitan 2024-12, parallelize_llama.py (apply_tp), optimizer.py, "
                  "pipeline_llama.py (pipeline_parallel_microbatches), docs/float8.md"},
       {.name = "Megatron-DeepSpeed",
        .words = {"Megatron-DeepSpeed"},
@@ -62,17 +105,9 @@ const std::vector<TrainingStack>& stacks() {
        .checkpoints_reentrant = true,
        .source = "InternEvo configs/7B_sft.py, solver/optimizer/hybrid_zero_optim.py; "
                  "InternLM doc/en/install.md (flash-attention 1.0.5)"},
-      {.name = "Megatron-LM",
-       .words = {"Megatron", "NeMo", "SimuMax", "dist.optimizer", "dist. optimizer"},
-       .sharded = Runtime::fsdp2,
-       .replicated = Runtime::deepspeed,
-       .fusion = KernelFusion::by_hand,
-       .optimizer = OptimizerImplementation::fused,
-       .reduced_in = Dtype::float32,
-       .updates_as_megatron = true,
-       .checkpoints_reentrant = true,
-       .float8 = {.casts = Float8Casts::delayed},
-       .source = "Megatron-LM core/distributed, core/optimizer/distrib_optimizer.py"},
+      megatron_bridge(),
+      simumax(),
+      megatron_lm(),
       {.name = "nanotron",
        .words = {"nanotron"},
        .replicated = Runtime::deepspeed,

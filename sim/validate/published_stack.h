@@ -36,6 +36,9 @@ struct TrainingStack {
   bool updates_as_megatron = false;     ///< replicated parameters (sim/validate/published_update.h)
   bool pipelines_by_deepspeed = false;  ///< in the order of DeepSpeed's engine
   bool balances_stages = false;         ///< of a pipeline, by the work of blocks and head
+  /// Of tensor parallelism (sim/validate/published_tensor_parallel.h).
+  bool divides_sequence = false;
+  bool overlaps_sums = false;
   double dropout = 0;
   bool eager_attention = false;             ///< where the row does not say
   std::string_view checkpointing = "none";  ///< where the row does not say
@@ -45,6 +48,8 @@ struct TrainingStack {
   /// Selective checkpointing is of whole blocks: of every second one, or of all where what they
   /// keep is more than a device has.
   bool selects_blocks = false;
+  /// Selective checkpointing runs attention's core again, and nothing else.
+  bool selects_attention = false;
   std::int64_t micro_batch_tokens = 0;  ///< where it does not say; 0: not known
   /// How it trains in 8 bits where the row does not say; none: not known.
   Float8Kernels float8 = {};

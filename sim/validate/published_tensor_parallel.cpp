@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/ranks.h"
+#include "core/model/module_names.h"
 
 namespace shardscope {
 namespace {
@@ -127,12 +128,32 @@ class Inserter {
     }
   }
 
+  /// Where sums run that compute does not wait for.
+  std::uint8_t own_lane() {
+    if (!lane_) {
+      schedule_.program.lanes.push_back({.name = "tensor", .stream = Stream::reduce});
+      lane_ = static_cast<std::uint8_t>(schedule_.program.lanes.size() - 1);
+    }
+    return *lane_;
+  }
+
+  /// The lane of what is summed after `action`; it has come as far as that.
+  std::uint8_t lane_behind(const HostAction& action, std::vector<HostAction>& actions) {
+    if (!tensor_.overlaps) return action.lane;
+    const std::uint32_t event = schedule_.program.events++;
+    actions.push_back(
+        {.kind = HostActionKind::record_event, .lane = action.lane, .subject = event});
+    actions.push_back({.kind = HostActionKind::wait_event, .lane = own_lane(), .subject = event});
+    return own_lane();
+  }
+
   void add(std::vector<HostAction>& actions, const Sum& sum) {
     const HostAction after = actions.back();
+    const std::uint8_t lane = lane_behind(after, actions);
     for (int i = 0; i < sum.times; ++i) {
       Operation op = schedule_.operations[after.subject];
       op.kind = OperationKind::all_reduce;
-      op.stream = Stream::compute;
+      op.stream = schedule_.program.lanes[lane].stream;
       op.bytes = Bytes{sum.elements * sum.bytes_of_element};
       op.flops = {};
       op.work = Operation::no_work;
@@ -141,7 +162,7 @@ class Inserter {
       op.detail = collective_of(sum);
       schedule_.operations.push_back(op);
       actions.push_back({.kind = HostActionKind::launch,
-                         .lane = after.lane,
+                         .lane = lane,
                          .subject = static_cast<std::uint32_t>(schedule_.operations.size() - 1)});
     }
   }
@@ -156,10 +177,45 @@ class Inserter {
   Schedule schedule_;
   const TensorParallel& tensor_;
   GroupId group_;
+  std::optional<std::uint8_t> lane_;
   std::map<std::uint32_t, Sum> ends_;  // by action
 };
 
+/// The ends of names of modules whose work sequence parallelism divides; blocks, which have the
+/// residual sums, too.
+constexpr std::array<std::string_view, 9> by_tokens{
+    ".ln_1", ".ln_2",          ".ln_f",        ".input_layernorm", ".post_attention_layernorm",
+    ".norm", ".resid_dropout", ".mlp.dropout", "transformer.drop"};
+
+bool divides_tokens(std::string_view module) {
+  return numbered_module_of(module) == module ||
+         std::ranges::any_of(by_tokens,
+                             [&](std::string_view end) { return module.ends_with(end); });
+}
+
 }  // namespace
+
+Schedule with_divided_sequence(Schedule schedule, int ranks) {
+  std::map<std::uint32_t, std::uint32_t> divided;  // works
+  const IndexRange steady = schedule.steps.back().operations;
+  for (std::uint32_t i = steady.begin; i < steady.end; ++i) {
+    Operation& op = schedule.operations[i];
+    if (!op.owner || op.work == Operation::no_work) continue;
+    if (op.phase != Phase::forward && op.phase != Phase::backward) continue;
+    const std::string& module = schedule.owners[op.owner.value];
+    if (module.empty() || !divides_tokens(module)) continue;
+    const auto [found, fresh] =
+        divided.try_emplace(op.work, static_cast<std::uint32_t>(schedule.works.size()));
+    if (fresh) {
+      DeviceWork part = schedule.works[op.work];
+      part.bytes = part.bytes / ranks;
+      schedule.works.push_back(part);
+    }
+    op.work = found->second;
+    op.bytes = op.bytes / ranks;
+  }
+  return schedule;
+}
 
 Schedule with_tensor_parallel(Schedule schedule, const TensorParallel& tensor) {
   return Inserter(std::move(schedule), tensor).insert();

@@ -4,10 +4,12 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/format/atomic_file.h"
 #include "tests/cli/program.h"
 #include "tests/cli/started_program.h"
 
@@ -176,6 +178,54 @@ TEST_F(Checkpoints, GoThroughPyTorchsFormat) {
   EXPECT_EQ(losses("next"), all.substr(all.find("{\"step\": 7")));
 }
 
+/// A file of llm.c with the tokens 0, 1, ... 14, 0, ...: 256 int32, then uint16.
+std::string token_file(int tokens) {
+  std::string text;
+  const auto add = [&](std::uint32_t value, int width) {
+    for (int i = 0; i < width; ++i) text += static_cast<char>(value >> (8 * i) & 0xff);
+  };
+  for (const int value : {20240520, 1, tokens}) add(static_cast<std::uint32_t>(value), 4);
+  text.resize(1024);
+  for (int i = 0; i < tokens; ++i) add(static_cast<std::uint32_t>(i % 15), 2);
+  return text;
+}
+
+// What DeepSpeed and accelerate saved after three steps, of the same values.
+TEST_F(Checkpoints, OfOtherLibrariesAreResumed) {
+  const std::filesystem::path recorded =
+      std::filesystem::path(SOURCE_ROOT) / "tests/data/pytorch_checkpoints";
+  workplace_.write("tokens.bin", token_file(400));
+  workplace_.write("model/config.json", read_whole(recorded / "config.json"));
+  workplace_.write("job.json", R"({"model": "model", "data": "tokens.bin", "steps": 5, "batch": 1,
+    "seq": 4, "ranks": 2, "strategy": "full_shard", "save_model": false})");
+  std::vector<std::string> all;
+  for (const char* name : {"deepspeed_zero3", "deepspeed_zero1", "accelerate_fsdp1_sharded",
+                           "accelerate_fsdp2_full", "accelerate_ddp"}) {
+    const Outcome outcome = workplace_.run("train job.json --device cpu -o " + std::string(name) +
+                                           " --resume " + (recorded / name).string());
+    EXPECT_EQ(outcome.code, 0) << name << ": " << outcome.errors;
+    // 3 steps of 2 ranks with a sequence of 4.
+    EXPECT_THAT(outcome.errors,
+                AllOf(HasSubstr("goes on behind step 3"), HasSubstr("it is taken to be token 24")));
+    all.push_back(losses(name));
+    EXPECT_THAT(all.back(), ::testing::StartsWith("{\"step\": 4")) << name;
+    EXPECT_EQ(lines_of(all.back()), 2u) << name;
+  }
+  EXPECT_THAT(all, ::testing::Each(all.front()));
+  const std::string zero = (recorded / "deepspeed_zero3").string();
+  EXPECT_EQ(train("-o other --next-token 48 --resume " + zero).code, 0);
+  EXPECT_NE(losses("other"), all.front());
+  const Json listed = json_of("checkpoint list " + zero)["checkpoints"][0];
+  EXPECT_EQ(listed["kind"], "deepspeed");
+  EXPECT_EQ(listed["strategy"], "zero3");
+  EXPECT_EQ(listed["step"], 3);
+  EXPECT_EQ(json_of("checkpoint verify " + zero)["checkpoints"][0]["whole"], true);
+  EXPECT_EQ(json_of("checkpoint merge " + zero + " --model model -o merged")["kind"], "full");
+  EXPECT_EQ(json_of("checkpoint reshard " + zero + " --model model --world 3 -o three")["files"],
+            3);
+  EXPECT_THAT(train("-o run --next-token 4 --resume").errors, HasSubstr("of another library"));
+}
+
 TEST_F(Checkpoints, BadUseIsOneLine) {
   ASSERT_EQ(train("-o run").code, 0);
   for (const auto& [arguments, says] :
@@ -183,6 +233,11 @@ TEST_F(Checkpoints, BadUseIsOneLine) {
         std::pair{"checkpoint shrink run", "is none of list"},
         std::pair{"checkpoint list", "no checkpoint was given"},
         std::pair{"checkpoint list nowhere", "is not there"},
+        std::pair{"checkpoint list job.json", "job.json: is a file"},
+        std::pair{"checkpoint verify job.json", "job.json: is a file"},
+        std::pair{"checkpoint list run -o list.json", "-o: list only reads checkpoints"},
+        std::pair{"checkpoint list run --world 2", "--world: list only reads checkpoints"},
+        std::pair{"checkpoint verify run --to full", "--to: verify only reads checkpoints"},
         std::pair{"checkpoint merge run", "give -o FOLDER"},
         std::pair{"checkpoint convert run -o x", "no format was given"},
         std::pair{"checkpoint reshard run --world 0 -o x", "expected 1 to"},

@@ -284,10 +284,23 @@ TEST(Doctor, AnswersNoWhereTorchCannotUseTheGpus) {
 
 TEST(Doctor, SaysWhatIsNotHere) {
   const Workplace place;
-  const Outcome outcome = place.run("doctor --json --quiet --python ./no_such_python");
+  std::filesystem::create_directory(place.path() / "bin");
+  write_tool(place, "python3", "exit 1\n");
+  const Outcome outcome = doctor_among(place);
   const auto json = nlohmann::json::parse(outcome.output);
   EXPECT_TRUE(json.at("python").is_null());
   EXPECT_EQ(outcome.errors, "");
+}
+
+TEST(Doctor, APythonThatWasAskedForMustBeThere) {
+  const Workplace place;
+  place.write("not_python", "text");
+  for (const std::string name : {"./no_such_python", "./not_python"}) {
+    const Outcome outcome = place.run("doctor --json --quiet --python " + name);
+    EXPECT_EQ(outcome.code, 2) << outcome.output;
+    EXPECT_EQ(outcome.output, "");
+    EXPECT_THAT(outcome.errors, ::testing::HasSubstr("--python: \"" + name + "\" is not there"));
+  }
 }
 
 TEST(Doctor, APythonThatSaysSomethingElseIsNone) {

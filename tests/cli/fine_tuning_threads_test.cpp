@@ -127,6 +127,22 @@ TEST(FineTuningThread, Transformers12878KeepsLogitsInEvaluation) {
             logits * (2 + 4));
 }
 
+// pytorch#149293: resuming loads the optimizer's state once more. bitsandbytes copies it first: the
+// host has it twice. What was paged comes back to the device and stays there.
+TEST(FineTuningThread, Pytorch149293LoadsTheOptimizersStateTwice) {
+  const Workplace place;
+  const std::string alone = std::string("--runtime ddp --precision bf16 --phases --world ");
+  const Json torch = simulated(place, alone + "1 --optimizer adamw");
+  // Two moments of 494,032,768 weights in bfloat16, and a step of each of 290 parameters.
+  EXPECT_EQ(on_host(torch, "resume"), 2 * weights_in_bfloat16 + 290 * 4);
+  const Json paged = simulated(place, alone + "1 --optimizer paged_adamw_32bit");
+  EXPECT_EQ(on_host(paged, "resume"), 4 * 2 * weights_in_bfloat16);
+  EXPECT_GE(allocated(paged, "resume") - allocated(paged, "wrap"), 4 * weights_in_bfloat16);
+  // With several ranks the file is loaded on each device, and bitsandbytes copies it there.
+  const Json ranks = simulated(place, alone + "2 --optimizer paged_adamw_32bit");
+  EXPECT_GE(allocated(ranks, "resume") - allocated(paged, "resume"), 4 * weights_in_bfloat16);
+}
+
 // accelerate#2531: no_sync keeps whole gradients between micro-batches.
 TEST(FineTuningThread, Accelerate2531ShowsWhatNoSyncCosts) {
   const Workplace place;

@@ -127,13 +127,42 @@ TEST(Import, KeepsRanksThatTheFilesNameOnceEachWithGaps) {
   EXPECT_TRUE(workplace.has("theirs/trace.0.json.gz"));
 }
 
-TEST(Report, SaysThatTracesAreOfSeveralRuns) {
+TEST(Report, RefusesTracesOfSeveralRuns) {
   const Workplace workplace;
   workplace.write("in/a.json", trace_of(0));
   workplace.write("in/b.json", trace_of(1));
   EXPECT_THAT(workplace.run("report in").errors, Not(HasSubstr("runs")));
   workplace.write("in/other.json", trace_of(1));
-  EXPECT_THAT(workplace.run("report in").errors, HasSubstr("of 2 runs (a.json, other.json)"));
+  for (const std::string verb : {"report in", "import in -o out"}) {
+    const Outcome refused = workplace.run(verb);
+    EXPECT_EQ(refused.code, 2) << verb;
+    EXPECT_EQ(refused.output, "") << verb;
+    EXPECT_THAT(refused.errors, HasSubstr("in: holds traces of 2 runs (a.json, other.json); "));
+    EXPECT_THAT(refused.errors, HasSubstr("--one-run"));
+  }
+  EXPECT_FALSE(workplace.has("out"));
+  EXPECT_THAT(workplace.run("import in/b.json in/other.json -o named").errors,
+              HasSubstr("the traces are of 2 runs (b.json, other.json)"));
+  const Json merged = Json::parse(workplace.run("report in --one-run --json").output);
+  EXPECT_EQ(merged["ranks"].size(), 3U);
+}
+
+// 500,000 events take 46 bytes each in columns, 22 MiB, and 4 to be laid out; the program itself
+// some 20 MiB.
+TEST(Report, RefusesMoreEventsThanItsMemoryAllows) {
+  const Workplace workplace;
+  std::string text = R"({"traceEvents": [)";
+  for (int i = 0; i < 500'000; ++i)
+    text += std::string(i == 0 ? "" : ",") + R"({"ph":"X","name":"a","ts":)" + std::to_string(i) +
+            R"(,"dur":1})";
+  workplace.write("many.json", text + "]}");
+  const Outcome refused = workplace.run("report many.json --memory '32 MiB'");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.output, "");
+  EXPECT_THAT(refused.errors, HasSubstr("many.json: "));
+  EXPECT_THAT(refused.errors, HasSubstr("allow more than 32.0 MiB with --memory"));
+  EXPECT_EQ(workplace.run("report many.json").code, 0);
+  EXPECT_THAT(workplace.run("report many.json --memory 5").errors, HasSubstr("--memory"));
 }
 
 TEST(Import, NamesEveryFileOfAFolderThatItDidNotRead) {
@@ -169,7 +198,7 @@ TEST(Report, NamesTheFileThatLostEvents) {
   workplace.write("in/a.json", trace_of(0));
   workplace.write("in/b.json", R"({"schemaVersion": 1, "traceEvents": [)" + event("gemm", 0, 9) +
                                    R"(, {"ph": "X", "name": "lost"}]})");
-  const std::string text = workplace.run("report in").output;
+  const std::string text = workplace.run("report in --one-run").output;
   EXPECT_THAT(text, HasSubstr("a.json (kineto): 6 of 6 events"));
   EXPECT_THAT(text, HasSubstr("b.json (kineto): 1 of 2 events; 1 lost"));
 }

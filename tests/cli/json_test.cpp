@@ -72,6 +72,25 @@ TEST_F(JsonOutput, AModelThatTheNativeRuntimeCannotRunHasItsParametersAndNoUnits
   EXPECT_EQ(workplace_.run("model relu.json --world 2").code, 2);
 }
 
+/// Two layers on two stages: dealt out by prediction, written down as numbers, and drawn.
+TEST_F(JsonOutput, StagesByPredictionAreNumbersInTheRunFolder) {
+  for (const std::string by : {"time", "memory"}) {
+    const Json json =
+        answer(workplace_,
+               "simulate --model model --mesh pipeline=2 --strategy no_shard --batch 2 "
+               "--seq 8 --accumulate 4 --cluster h100_sxm -o run --pipeline-stages " +
+                   by);
+    const std::string layers = std::to_string(json["pipeline"]["ranks"][0]["layers"].get<int>()) +
+                               "," +
+                               std::to_string(json["pipeline"]["ranks"][1]["layers"].get<int>());
+    EXPECT_THAT(json["assumed"].dump(),
+                ::testing::HasSubstr("layers of stages by predicted " + by + ": " + layers));
+    EXPECT_EQ(Json::parse(workplace_.read("run/job.json"))["pipeline"]["stages"], layers);
+    EXPECT_THAT(workplace_.read("run/figures/stages.svg"), ::testing::HasSubstr("bubble"));
+    EXPECT_THAT(workplace_.run("compare run").output, ::testing::HasSubstr("rank of the pipeline"));
+  }
+}
+
 TEST_F(JsonOutput, ScheduleHasTheKeysOfTheContract) {
   const Json json = answer(workplace_, "schedule --model model" + on_two_ranks);
   EXPECT_EQ(json["schema"], "shardscope.schedule/1");
@@ -117,6 +136,19 @@ TEST_F(JsonOutput, SimulateSumsItsTimeToTheStep) {
                "communication_bytes", "temporaries_bytes", "workspace_bytes", "inputs_bytes"});
   EXPECT_LE(json["step_time_low_ns"], json["step_time_ns"]);
   EXPECT_LE(json["step_time_ns"], json["step_time_high_ns"]);
+}
+
+// The native runtime's schedules count no CUDA context and no buffers of NCCL; a pipeline's no
+// more.
+TEST_F(JsonOutput, MemoryOfTheNativeRuntimeMayLieAboveItsArena) {
+  for (const std::string mesh : {"", " --mesh pipeline=2 --accumulate 2"}) {
+    const Json json =
+        answer(workplace_, "simulate --cluster h100_sxm --model model" + on_two_ranks + mesh);
+    EXPECT_EQ(json["memory_low_bytes"], json["needs_bytes"]) << mesh;
+    EXPECT_GT(json["memory_high_bytes"].get<std::int64_t>(),
+              json["needs_bytes"].get<std::int64_t>() + (550LL << 20))
+        << mesh;
+  }
 }
 
 TEST_F(JsonOutput, WhatWasNotGivenIsListedAsAssumed) {

@@ -57,6 +57,81 @@ class Plan : public ::testing::Test {
   Workplace workplace_;
 };
 
+// Both GPUs have the figures of one, so the price alone tells them apart: 2 and 1 an hour.
+TEST_F(Plan, ComparesClusters) {
+  write_cluster("79 GiB");
+  const std::string two = std::string(question) +
+                          "--cluster cluster.json --price-per-gpu-hour 2 --price-per-gpu-hour 1 "
+                          "--train-tokens 12800 " +
+                          two_runtimes;
+  const Json json = answer(two);
+  ASSERT_EQ(json["clusters"].size(), 2u);
+  const Json &first = json["clusters"][0]["chosen"], &second = json["clusters"][1]["chosen"];
+  EXPECT_EQ(json["clusters"][0]["cluster"], "h100_sxm");
+  EXPECT_EQ(first["step_time_ns"], second["step_time_ns"]);
+  EXPECT_EQ(json["fastest"], "h100_sxm");
+  EXPECT_EQ(json["cheapest"], "cluster.json");
+  // 4 GPUs, 100 steps, 700 W.
+  const double hours = first["step_time_ns"].get<double>() * 1e-9 * 100 * 4 / 3600;
+  EXPECT_NEAR(first["gpu_hours"].get<double>(), hours, hours * 1e-9);
+  EXPECT_NEAR(first["price"].get<double>(), 2 * hours, hours * 1e-6);
+  EXPECT_NEAR(second["price"].get<double>(), hours, hours * 1e-6);
+  EXPECT_NEAR(first["energy_at_most_kwh_per_1e9_tokens"].get<double>(),
+              first["gpu_hours_per_1e9_tokens"].get<double>() * 0.7, 1e-6);
+  EXPECT_EQ(json["clusters"][1]["plan"]["schema"], "shardscope.plan/1");
+  const Outcome text = workplace_.run(two);
+  EXPECT_THAT(text.output,
+              AllOf(HasSubstr("fastest   h100_sxm"), HasSubstr("cheapest  cluster.json")));
+}
+
+// Of 8 and 24 tokens, padded to 24: 16 of 24 are tokens. Packed, both take a row each.
+TEST_F(Plan, ShowsWhatLengthsCost) {
+  workplace_.write("lengths.txt", "8\n24\n");
+  const Json json = answer(std::string("plan --model config.json --cluster h100_sxm --world 4 "
+                                       "--tokens-per-batch 192 --lengths lengths.txt ") +
+                           two_runtimes);
+  const Json& lengths = json["lengths"];
+  EXPECT_EQ(lengths["longest_tokens"], 24);
+  EXPECT_NEAR(lengths["padding_to_seq_share"].get<double>(), 1.0 / 3, 1e-12);
+  EXPECT_NEAR(lengths["padding_when_packed_share"].get<double>(), 1.0 / 3, 1e-12);
+  const int chosen = json["chosen"]["place"].get<int>();
+  EXPECT_NEAR(lengths["real_tokens_per_s_packed"].get<double>(),
+              json["candidates"][chosen - 1]["tokens_per_s"].get<double>() * 2 / 3, 1e-3);
+  const Outcome simulated = workplace_.run(
+      "simulate --model config.json --cluster h100_sxm --runtime fsdp2 --world 4 --batch 2 "
+      "--lengths lengths.txt");
+  EXPECT_EQ(simulated.code, 0) << simulated.errors;
+  EXPECT_THAT(simulated.output, HasSubstr("2 sequences, mean 16 tokens, longest 24"));
+  workplace_.write("lengths.txt", "8\nmany\n");
+  EXPECT_THAT(refused("plan --model config.json --cluster h100_sxm --world 4 "
+                      "--tokens-per-batch 192 --lengths lengths.txt")
+                  .errors,
+              HasSubstr("lengths.txt:2: expected a length of 1 to 100000000 tokens, got \"many\""));
+}
+
+// TRL: 2 x 4 sequences of 16 tokens of each rank. On 4 ranks 512 tokens a step, on a node of 8
+// 1,024.
+TEST_F(Plan, TakesTokensOfAStepFromTheFileOfATool) {
+  workplace_.write("trl.yaml",
+                   "model_name_or_path: m\ndataset_name: d\nlearning_rate: 2.0e-5\n"
+                   "per_device_train_batch_size: 2\ngradient_accumulation_steps: 4\n"
+                   "max_length: 16\nbf16: true\npacking: true\n");
+  const std::string of_file = std::string("plan --model config.json --config trl.yaml ") +
+                              "--cluster h100_sxm " + two_runtimes;
+  EXPECT_EQ(answer(of_file + "--world 4")["tokens_per_batch"], 512);
+  EXPECT_EQ(answer(of_file)["tokens_per_batch"], 1024);
+}
+
+TEST_F(Plan, RefusesClustersThatCannotBeCompared) {
+  EXPECT_THAT(refused(std::string(question) + "--cluster h100_sxm").errors,
+              HasSubstr("--cluster: h100_sxm stands twice"));
+  EXPECT_THAT(
+      refused(std::string(question) + "--price-per-gpu-hour 2 --price-per-gpu-hour 1").errors,
+      HasSubstr("--price-per-gpu-hour: 2 prices for 1 cluster"));
+  EXPECT_THAT(refused(std::string(question) + "--price-per-gpu-hour much").errors,
+              HasSubstr("expected a number, got \"much\""));
+}
+
 TEST_F(Plan, RanksStrategiesFastestFirst) {
   const Json plan = answer(std::string(question) + two_runtimes);
   EXPECT_EQ(plan["schema"], "shardscope.plan/1");
@@ -145,6 +220,24 @@ TEST_F(Plan, TextSaysWhatAPersonAsks) {
                                     HasSubstr("why the others lost"), HasSubstr("chosen "),
                                     HasSubstr("GPU-hours for 10^9 tokens"), HasSubstr("MFU ")));
   EXPECT_THAT(outcome.errors, HasSubstr("assumed: "));
+}
+
+// The places behind the best one stand in the table too: slower, and in less memory.
+TEST_F(Plan, APlaceInLessMemoryIsARow) {
+  const std::string asked =
+      "plan --cluster h100_sxm --runtime ddp --world 1 --tokens-per-batch 8192 --seq 1024 "
+      "--precision bf16_mixed --places 1 --model " +
+      (source_root / "examples/models/gpt2").string() + " ";
+  const Json plan = answer(asked);
+  ASSERT_GT(plan["candidates"].size(), 1u);
+  const Json& smaller = plan["candidates"].back();
+  EXPECT_LT(smaller["needs_bytes"], plan["candidates"][0]["needs_bytes"]);
+  EXPECT_GE(smaller["step_time_ns"], plan["candidates"][0]["step_time_ns"]);
+  const std::string text = workplace_.run(asked).output;
+  const std::size_t head = text.find("slower, in less memory:");
+  ASSERT_NE(head, std::string::npos) << text;
+  const std::string row = "\n  " + std::to_string(smaller["place"].get<int>()) + "  ";
+  EXPECT_LT(text.find(row, head), text.find("memory at the peak")) << text;
 }
 
 TEST_F(Plan, AGivenFileIsToldWhereItStands) {

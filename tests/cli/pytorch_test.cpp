@@ -13,6 +13,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 
 const std::filesystem::path source_root = SOURCE_ROOT;
@@ -364,6 +365,92 @@ TEST_F(Pytorch, LigersKernelsNeedNoLogits) {
             2'490'000'000);
 }
 
+// Cut-cross-entropy makes no logits: without it those of 4096 x 151936 in float32 and their copies.
+// In eight chunks the gradient of an eighth of them is float32 at a time, not that of all.
+TEST_F(Pytorch, LossesWithoutWholeLogitsNeedLess) {
+  const std::string training = "simulate --model " +
+                               (source_root / "examples/models/qwen2_5_0_5b").string() +
+                               " --cluster h100_sxm --world 1 --runtime ddp --precision bf16 "
+                               "--seq 4096 --loss ";
+  const auto peak = [&](const char* loss) {
+    return answer(training + loss)["memory"]["peak_allocated_bytes"].get<std::int64_t>();
+  };
+  constexpr std::int64_t logits = std::int64_t{4096} * 151'936;
+  const std::int64_t whole = peak("float");
+  EXPECT_GT(peak("model") - peak("cut"), 4 * logits);
+  EXPECT_GT(whole - peak("chunks:8"), 4 * logits * 7 / 8);
+  EXPECT_EQ(whole, peak("outside"));
+}
+
+TEST_F(Pytorch, ALossThatTheModelCannotTakeIsRefused) {
+  const auto errors_of = [&](const std::string& more) {
+    const Outcome run = workplace_.run(
+        "simulate --cluster h100_sxm --world 1 --runtime ddp --seq "
+        "128 --model " +
+        more);
+    EXPECT_EQ(run.code, 2);
+    return run.errors;
+  };
+  const std::string qwen = (source_root / "examples/models/qwen2_5_0_5b").string();
+  EXPECT_THAT(errors_of(qwen + " --loss chunks:x"), HasSubstr("is no number of chunks"));
+  EXPECT_THAT(errors_of(qwen + " --loss sum"), HasSubstr("\"sum\" is none of"));
+  EXPECT_THAT(errors_of(qwen + " --precision fp32 --loss cut"),
+              HasSubstr("embeddings to be bf16 or fp16"));
+}
+
+// All gradients are 988,065,536 bytes at once; in the backward only those of one parameter are
+// there, the largest the embedding's 272 MB, which is tied: two of them.
+TEST_F(Pytorch, AnOptimizerInTheBackwardKeepsNoGradients) {
+  const std::string training =
+      "simulate --model " + (source_root / "examples/models/qwen2_5_0_5b").string() +
+      " --cluster h100_sxm --world 1 --runtime ddp --precision bf16 --seq 16 --clip 0 "
+      "--optimizer-implementation fused ";
+  const auto peak = [&](const char* more) {
+    return answer(training + more)["memory"]["peak_allocated_bytes"].get<std::int64_t>();
+  };
+  EXPECT_GT(peak("") - peak("--optimizer-in-backward on"), 988'065'536 - 2 * 272'269'312);
+  const Outcome accumulated =
+      workplace_.run(training + "--optimizer-in-backward on --accumulate 2");
+  EXPECT_EQ(accumulated.code, 2);
+  EXPECT_THAT(accumulated.errors, HasSubstr("--optimizer-in-backward"));
+}
+
+// With every block computed again only the inputs of 24 blocks wait: 4096 x 896 in bfloat16 each.
+TEST_F(Pytorch, OffloadedActivationsWaitOnTheHost) {
+  const std::string training =
+      "simulate --model " + (source_root / "examples/models/qwen2_5_0_5b").string() +
+      " --cluster h100_sxm --world 1 --runtime ddp --precision bf16 --seq 4096 --loss cut "
+      "--peft r=8,targets=q_proj+v_proj ";
+  const auto peak = [&](const char* more) {
+    return answer(training + "--checkpointing full " + more)["memory"]["peak_allocated_bytes"]
+        .get<std::int64_t>();
+  };
+  constexpr std::int64_t input = std::int64_t{4096} * 896 * 2;
+  const std::int64_t less = peak("") - peak("--activation-offloading on");
+  EXPECT_GE(less, 20 * input);
+  EXPECT_LE(less, 26 * input);
+  const Outcome without = workplace_.run(training + "--activation-offloading on");
+  EXPECT_EQ(without.code, 2);
+  EXPECT_THAT(without.errors, HasSubstr("refuses it without checkpointing"));
+}
+
+// bitsandbytes before 0.43.2 keeps the input of each of its layers: of a block of Qwen2.5-0.5B the
+// 896 that gate and up share and the 4864 of down. What q, k and v share is kept by the adapters,
+// and that of o_proj is attention's output.
+TEST_F(Pytorch, OldBitsAndBytesKeepsInputs) {
+  const std::string training =
+      "simulate --model " + (source_root / "examples/models/qwen2_5_0_5b").string() +
+      " --cluster h100_sxm --world 1 --runtime ddp --precision bf16 --seq 512 "
+      "--peft r=8,targets=q_proj+v_proj --quantization nf4";
+  const auto peak = [&](const char* more) {
+    return answer(training + more)["memory"]["peak_allocated_bytes"].get<std::int64_t>();
+  };
+  constexpr std::int64_t kept = std::int64_t{24} * 512 * (896 + 4864) * 2;
+  const std::int64_t more = peak(",bitsandbytes=0.43.1") - peak(",bitsandbytes=0.43.2");
+  EXPECT_GE(more, kept);
+  EXPECT_LE(more, kept * 101 / 100);
+}
+
 // The file's keys mean what the option means: only the loss is Liger's in one, all parts in
 // another.
 TEST_F(Pytorch, TrainingArgumentsTurnLigersKernelsOn) {
@@ -632,9 +719,27 @@ TEST_F(Pytorch, TheConfigsAttentionCountsUnlessAnOptionSaysIt) {
   EXPECT_EQ(activations(R"(, "attn_implementation": null, "output_attentions": false)", ""), usual);
 }
 
+// AutoConfig of transformers 5.24.0 takes both names of the key, and from_config then asks for the
+// package of FlashAttention.
+TEST_F(Pytorch, FlashAttentionOfTheConfigIsPlayedAsPyTorchsAndSaid) {
+  const std::string run =
+      "simulate --model model --runtime ddp --world 2 --cluster h100_sxm --seq 32 --precision bf16";
+  workplace_.write("model/config.json", tiny_config());
+  const Json flash = answer(run + " --attention flash");
+  for (const std::string key : {"attn_implementation", "_attn_implementation"}) {
+    workplace_.write("model/config.json",
+                     replaced(tiny_config(), "\"n_head\": 2",
+                              "\"n_head\": 2, \"" + key + "\": \"flash_attention_2\""));
+    const Json json = answer(run);
+    EXPECT_EQ(json["memory"], flash["memory"]);
+    EXPECT_THAT(json["assumed"].dump(), HasSubstr("flash_attention_2 as the config says"));
+    EXPECT_THAT(answer(run + " --attention eager")["assumed"].dump(),
+                Not(HasSubstr("flash_attention_2")));
+  }
+}
+
 TEST_F(Pytorch, AttentionThatIsNotPlayedIsRefusedByKey) {
-  for (const auto& [key, value] : {std::pair{"attn_implementation", R"("flash_attention_2")"},
-                                   std::pair{"attn_implementation", R"("flex_attention")"},
+  for (const auto& [key, value] : {std::pair{"attn_implementation", R"("flex_attention")"},
                                    std::pair{"output_attentions", "true"}}) {
     SCOPED_TRACE(value);
     workplace_.write("model/config.json",
@@ -665,6 +770,68 @@ TEST_F(Pytorch, FitsIsYesTightOrNo) {
   EXPECT_EQ(answer(run + "small.json --margin '400 MiB'")["fits_word"], "yes");
   write_profile(std::to_string(needs - 4096) + " B");
   EXPECT_EQ(answer(run + "small.json", 1)["fits_word"], "no");
+}
+
+// 550 MiB of context and 220 of NCCL, known to 30%: factors exp(+-1.645 * 0.3). Above: 351 and 140
+// MiB, together sqrt(351^2 + 140^2) = 378; below: 214 and 86, together 230.
+TEST_F(Pytorch, MemoryIsABandOfWhatLiesOutside) {
+  set_up_tiny_job(workplace_);
+  const std::string run = "simulate --model model --seq 16 --runtime ddp --world 2 --cluster ";
+  const Json json = answer(run + "h100_sxm");
+  const auto needs = json["needs_bytes"].get<double>();
+  constexpr double mebibyte = 1 << 20;
+  EXPECT_NEAR(json["memory_high_bytes"].get<double>(), needs + 378 * mebibyte, mebibyte);
+  EXPECT_NEAR(json["memory_low_bytes"].get<double>(), needs - 230 * mebibyte, mebibyte);
+  EXPECT_EQ(json["memory_allowances"].size(), 2u);
+  EXPECT_THAT(text(run + "h100_sxm"), HasSubstr(" MiB to "));
+  // 300 MiB more than is needed fit, and the band does not, whatever margin is asked for.
+  write_profile(std::to_string(json["needs_bytes"].get<std::int64_t>() + (300LL << 20)) + " B");
+  EXPECT_EQ(answer(run + "small.json --margin 0")["fits_word"], "tight");
+}
+
+TEST_F(Pytorch, CompiledAndPartlyKnownCodeHaveWiderBands) {
+  const std::string run = "simulate --runtime ddp --world 1 --seq 512 --cluster h100_sxm --model " +
+                          (source_root / "examples/models/").string();
+  const auto width = [&](const std::string& arguments) {
+    const Json json = answer(run + arguments);
+    return json["memory_high_bytes"].get<double>() - json["memory_low_bytes"].get<double>();
+  };
+  const double eager = width("qwen2_5_0_5b"), compiled = width("qwen2_5_0_5b --compile model");
+  EXPECT_GT(compiled, eager);
+  EXPECT_GT(width("gpt2 --compile model"), 1.5 * width("gpt2"));
+}
+
+// Of two runs the lower median is the one that has a step time.
+TEST_F(Pytorch, AMedianTakesARunOutOfMemoryForTheSlowest) {
+  write_profile("800 MiB");
+  const std::string run = "simulate --quiet --runtime ddp --world 2 --model " +
+                          (recordings / "gpt2.json").string() + " --cluster ";
+  ASSERT_EQ(workplace_.run(run + "small.json -o failed").code, 1);
+  ASSERT_EQ(workplace_.run(run + "h100_sxm -o ran").code, 0);
+  const Json compared = answer("compare failed ran --median");
+  ASSERT_EQ(compared["runs"].size(), 1u);
+  EXPECT_TRUE(compared["runs"][0]["out_of_memory"].is_null());
+}
+
+// LLaMA-Factory 0.9.5 has no branch for smollm3, though Liger has kernels for it.
+TEST_F(Pytorch, LlamaFactoryTurnsLigerOnForItsFamiliesAlone) {
+  const auto says = [&](const std::string& config) {
+    workplace_.write("model/config.json", config);
+    return answer("simulate --config sft.yaml --model model --cluster h100_sxm --world 1");
+  };
+  workplace_.write("sft.yaml",
+                   "model_name_or_path: model\nstage: sft\ndo_train: true\ntemplate: llama3\n"
+                   "finetuning_type: full\ncutoff_len: 64\ndataset: x\noutput_dir: out\n"
+                   "enable_liger_kernel: true\nbf16: true\n");
+  const std::string shape =
+      R"("vocab_size": 4096, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": false,
+         "pad_token_id": 0})";
+  const Json smollm3 = says(R"({"model_type": "smollm3", )" + shape);
+  EXPECT_THAT(smollm3["assumed"].dump(), HasSubstr("no kernels of Liger"));
+  const Json llama = says(R"({"model_type": "llama", )" + shape);
+  EXPECT_THAT(llama["assumed"].dump(), Not(HasSubstr("no kernels of Liger")));
+  EXPECT_LT(llama["memory"]["peak_allocated_bytes"], smollm3["memory"]["peak_allocated_bytes"]);
 }
 
 // DeepSpeed's zero/config.py: stage 3 overlaps unless it is told otherwise, the others do not.

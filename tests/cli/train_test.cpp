@@ -11,6 +11,7 @@ namespace shardscope::testing {
 namespace {
 
 using Json = nlohmann::json;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -94,6 +95,30 @@ TEST_F(Training, LeavesTheRunFolderOfTheContract) {
     EXPECT_TRUE(workplace_.has(name)) << name;
   }
   EXPECT_EQ(lines_of(workplace_.read("run/metrics.jsonl")), 3u);
+}
+
+TEST_F(Training, TheRunIsPredictedAgainElsewhereWithoutTheModel) {
+  ASSERT_EQ(train("-o run").code, 0);
+  const auto job = Json::parse(workplace_.read("run/job.json"));
+  EXPECT_EQ(job["model"], "config.json");
+  EXPECT_EQ(job["output"], ".");
+  std::filesystem::rename(workplace_.path() / "run", workplace_.path() / "moved");
+  std::filesystem::remove_all(workplace_.path() / "model");
+  const Outcome again = workplace_.run("simulate --job moved/job.json --json");
+  ASSERT_EQ(again.code, 0) << again.errors;
+  const auto first = Json::parse(workplace_.read("moved/predicted/summary.json"));
+  EXPECT_EQ(Json::parse(again.output)["memory"], first["memory"]);
+}
+
+// The weights that it began with stand where they stood; a prediction needs none.
+TEST_F(Training, ARunFromWeightsIsPredictedWithoutThem) {
+  ASSERT_EQ(train("-o first").code, 0);
+  ASSERT_EQ(train("-o next --model first/model").code, 0);
+  EXPECT_THAT(Json::parse(workplace_.read("next/job.json"))["model"].get<std::string>(),
+              EndsWith("first/model"));
+  std::filesystem::remove_all(workplace_.path() / "first");
+  const Outcome again = workplace_.run("simulate --job next/job.json --json");
+  EXPECT_EQ(again.code, 0) << again.errors;
 }
 
 TEST_F(Training, PredictsExactlyTheLiveBytesThatItMeasures) {

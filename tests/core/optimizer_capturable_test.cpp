@@ -1,6 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "core/base/error.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/runtimes/common/optimizer.h"
@@ -34,6 +39,22 @@ TEST_F(Capturable, CountsStepsOnTheDeviceAndReadsNothingBack) {
                   "_foreach_sqrt_.default", "_foreach_sqrt.default", "_foreach_div_.List",
                   "_foreach_add_.Scalar", "_foreach_div_.List", "_foreach_addcdiv_.Scalar"));
   EXPECT_THAT(log.names(), testing::Not(testing::Contains("_local_scalar_dense.default")));
+}
+
+// torch/optim/adamw.py of PyTorch 2.0: `denom = torch._foreach_add(exp_avg_sq_sqrt, eps)`.
+TEST_F(Capturable, HadADenominatorOfItsOwnBeforePytorch21) {
+  const auto additions = [&](bool apart) {
+    ParameterOptimizer adam({weight}, {.denominator_apart = apart});
+    OperatorLog own;
+    s.observe(own);
+    adam.step(s);
+    const std::vector<std::string> names = own.names();
+    return std::pair(std::ranges::count(names, "_foreach_add.Scalar"),
+                     std::ranges::count(names, "_foreach_add_.Scalar"));
+  };
+  // Of epsilon alone: the steps, which are not capturable, lie on the host.
+  EXPECT_EQ(additions(false), std::pair(0L, 1L));
+  EXPECT_EQ(additions(true), std::pair(1L, 0L));
 }
 
 TEST_F(Capturable, IsRefusedForTheLoop) {

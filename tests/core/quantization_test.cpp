@@ -73,6 +73,18 @@ TEST(ParseQuantization, ReadsSettingsOf4Bits) {
   EXPECT_EQ(read.compute_dtype, Dtype::bfloat16);
 }
 
+// Pull request 1270 of bitsandbytes came with 0.43.2.
+TEST(ParseQuantization, KnowsWhichVersionsKeepInputs) {
+  const auto keeps = [](const char* text) {
+    return parse_quantization(text, "--quantization").keeps_inputs;
+  };
+  EXPECT_FALSE(keeps("nf4"));
+  EXPECT_TRUE(keeps("nf4,bitsandbytes=0.43.1"));
+  EXPECT_TRUE(keeps("nf4,double,bitsandbytes=0.42"));
+  EXPECT_FALSE(keeps("nf4,bitsandbytes=0.43.2"));
+  EXPECT_FALSE(keeps("nf4,bitsandbytes=1.0"));
+}
+
 TEST(ParseQuantization, SaysWhatIsWrong) {
   const auto said = [](const char* text) {
     return complaint_of([&] { parse_quantization(text, "--quantization"); });
@@ -81,6 +93,8 @@ TEST(ParseQuantization, SaysWhatIsWrong) {
   EXPECT_THAT(said("gptq,double"), testing::HasSubstr("group=128 is"));
   EXPECT_THAT(said("awq,group=0"), testing::HasSubstr("is no positive number"));
   EXPECT_THAT(said("int8,double"), testing::HasSubstr("a setting of 4 bits"));
+  EXPECT_THAT(said("nf4,bitsandbytes=new"), testing::HasSubstr("bitsandbytes=new is no version"));
+  EXPECT_THAT(said("nf4,bitsandbytes=0.43-1"), testing::HasSubstr("is no version"));
 }
 
 /// By hand from _gemm_4bit_use_custom_cuda on 132 multiprocessors.

@@ -218,7 +218,46 @@ TEST(TorchtuneRecipe, ReadsThePublishedQlora) {
   EXPECT_EQ(recipe.own_loop->implementation, "fused");
   EXPECT_TRUE(recipe.own_loop->checkpoints);
   EXPECT_FALSE(recipe.length);
-  EXPECT_NE(finding_about(recipe, "loss"), nullptr);
+  EXPECT_EQ(recipe.loss, "chunks:8");
+}
+
+TEST(TorchtuneRecipe, ReadsWhatGoesEarly) {
+  const Recipe recipe = read(ConfigKind::torchtune,
+                             "model:\n  _component_: torchtune.models.llama3_1.llama3_1_8b\n"
+                             "enable_activation_checkpointing: true\n"
+                             "enable_activation_offloading: true\noptimizer_in_bwd: true\n");
+  ASSERT_TRUE(recipe.own_loop);
+  EXPECT_TRUE(recipe.own_loop->offloads_activations);
+  EXPECT_TRUE(recipe.own_loop->steps_in_backward);
+  EXPECT_EQ(finding_about(recipe, "optimizer_in_bwd"), nullptr);
+}
+
+// torchtune 0.6, modules/transformer.py, unembed: `output = self.output(h).float()` without chunks.
+TEST(TorchtuneRecipe, SaysWhatTheLossTakes) {
+  const std::string model = "model:\n  _component_: torchtune.models.llama3_1.llama3_1_8b\n";
+  EXPECT_EQ(read(ConfigKind::torchtune, model).loss, "float");
+  EXPECT_EQ(
+      read(ConfigKind::torchtune, model + "loss:\n  _component_: torch.nn.CrossEntropyLoss\n").loss,
+      "float");
+  EXPECT_EQ(read(ConfigKind::torchtune,
+                 model + "loss:\n  _component_: torchtune.modules.loss.CEWithChunkedOutputLoss\n"
+                         "  num_output_chunks: 4\n")
+                .loss,
+            "chunks:4");
+}
+
+// The plug-in is on by itself: CutCrossEntropyArgs has `cut_cross_entropy: bool | None = True`.
+TEST(AxolotlRecipe, KnowsItsPlugInForCutCrossEntropy) {
+  const std::string model = "base_model: m\n";
+  const std::string plugin =
+      "plugins:\n  - axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin\n";
+  EXPECT_EQ(read(ConfigKind::axolotl, model + plugin).loss, "cut");
+  EXPECT_EQ(read(ConfigKind::axolotl, model + plugin + "cut_cross_entropy: false\n").loss, "");
+  const Recipe without = read(ConfigKind::axolotl, model + "cut_cross_entropy: true\n");
+  EXPECT_EQ(without.loss, "");
+  const Finding* finding = finding_about(without, "cut_cross_entropy");
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(finding->rule, "ignored-key");
 }
 
 // lora_query and lora_value only; 8 sequences of a step in micro-batches of 2 on one device.

@@ -33,7 +33,7 @@ const std::filesystem::path& folder() {
 void write(const char* name, std::string_view bytes) {
   FILE* const file = std::fopen((folder() / name).c_str(), "wb");
   if (!file) std::abort();
-  std::fwrite(bytes.data(), 1, bytes.size(), file);
+  if (!bytes.empty()) std::fwrite(bytes.data(), 1, bytes.size(), file);
   std::fclose(file);
 }
 

@@ -4,6 +4,7 @@
 
 #include <QAbstractItemView>
 #include <QApplication>
+#include <QComboBox>
 #include <QDockWidget>
 #include <QDropEvent>
 #include <QMenu>
@@ -11,12 +12,15 @@
 #include <QMimeData>
 #include <QProgressBar>
 #include <QPushButton>
+#include <QStatusBar>
 #include <QTemporaryDir>
 #include <QTest>
+#include <QToolBar>
 #include <filesystem>
 #include <fstream>
 
 #include "gui/window/message_banner.h"
+#include "gui/window/mnemonics.h"
 #include "gui/window/view_pane.h"
 #include "tests/gui/run_samples.h"
 #include "tests/gui/scenarios.h"
@@ -215,9 +219,43 @@ TEST_F(TwoRuns, MemoryOverTimelineLeavesTheWindowAsLargeAsItWas) {
   EXPECT_EQ(window.size(), QSize(1280, 800));
 }
 
+TEST(OpenedFile, IsSaidInTheStatusBar) {
+  const shardscope::testing::ScratchFolder folder;
+  shardscope::testing::write_sample_run(folder / "one");
+  MainWindow window;
+  window.show();
+  window.open(folder / "one");
+  ASSERT_TRUE(window.workspace().tasks().wait_until_idle(patience_ms));
+  const QString said = window.statusBar()->currentMessage();
+  EXPECT_TRUE(said.startsWith(QStringLiteral("Opened one: full_shard x2 (predicted: 1 rank, ")))
+      << said.toStdString();
+  EXPECT_TRUE(said.contains(QStringLiteral("profiled: 2 ranks"))) << said.toStdString();
+  EXPECT_TRUE(window.findChild<MessageBanner*>()->messages().isEmpty());
+}
+
+TEST(OpenedFile, ThatIsCutOffIsToldOverTheViewsAndMarkedInTheChoosers) {
+  const shardscope::testing::ScratchFolder folder;
+  std::ofstream(folder / "cut.json")
+      << R"({"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7,
+             "ts": 10, "dur": 5, "args": {"stream": 7}}, {"ph": "X", "cat": "ker)";
+  MainWindow window;
+  window.show();
+  window.open(folder / "cut.json");
+  ASSERT_TRUE(window.workspace().tasks().wait_until_idle(patience_ms));
+  ASSERT_EQ(window.workspace().scenarios().size(), 1u);
+  const QString told = window.findChild<MessageBanner*>()->messages().join(u'\n');
+  EXPECT_TRUE(told.contains(QStringLiteral("cut.json")) && told.contains(QStringLiteral("cut off")))
+      << told.toStdString();
+  const auto* bar = window.findChild<QToolBar*>(QStringLiteral("pair_bar"));
+  const auto* chooser = bar->findChild<QComboBox*>();
+  EXPECT_FALSE(chooser->itemIcon(0).isNull());
+  EXPECT_TRUE(chooser->toolTip().contains(QStringLiteral("cut off")));
+}
+
 TEST_F(TwoRuns, EachMenuStandsInTheBarOnce) {
   QStringList titles;
-  for (const QAction* action : window.menuBar()->actions()) titles += action->text();
+  for (const QAction* action : window.menuBar()->actions())
+    titles += without_mnemonic(action->text());
   EXPECT_EQ(titles.removeDuplicates(), 0) << titles.join(u' ').toStdString();
   EXPECT_TRUE(titles.contains(QStringLiteral("Compare")));
 }
@@ -225,7 +263,7 @@ TEST_F(TwoRuns, EachMenuStandsInTheBarOnce) {
 TEST_F(TwoRuns, QuitAndSaveStandOnceInTheFileMenuWithTheirKeys) {
   const QMenu* file = nullptr;
   for (const QAction* action : window.menuBar()->actions())
-    if (action->text() == QStringLiteral("File")) file = action->menu();
+    if (without_mnemonic(action->text()) == "File") file = action->menu();
   ASSERT_NE(file, nullptr);
   for (const char* key : {"Ctrl+Q", "Ctrl+S"}) {
     SCOPED_TRACE(key);
@@ -279,11 +317,12 @@ TEST_F(TwoRuns, TheMenuOfThisViewHasWhatCanBeDoneThere) {
   window.show_view(view);
   QMenu* menu = nullptr;
   for (const QAction* action : window.menuBar()->actions())
-    if (action->text() == "This view") menu = action->menu();
+    if (without_mnemonic(action->text()) == "This view") menu = action->menu();
   ASSERT_NE(menu, nullptr);
   Q_EMIT menu->aboutToShow();
   QStringList texts;
-  for (const QAction* action : menu->actions()) texts += action->text().section('\t', 0, 0);
+  for (const QAction* action : menu->actions())
+    texts += without_mnemonic(action->text()).section('\t', 0, 0);
   EXPECT_TRUE(texts.contains("Export..."));
   for (const Command& command : view->commands())
     EXPECT_TRUE(texts.join('\n').contains(command.text)) << command.text.toStdString();

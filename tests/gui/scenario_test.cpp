@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <set>
 
 #include "gui/app/write_views.h"
 #include "gui/strategies/strategies_view.h"
@@ -122,6 +123,7 @@ TEST_F(Sitting, EveryViewGoesIntoEveryFormat) {
                                                       {ExportFormat::svg, "<?xml"},
                                                       {ExportFormat::pdf, "%PDF-"},
                                                       {ExportFormat::csv, ""}};
+  const std::set<std::string> is_asked_first{"what_if", "snapshots", "query"};
   for (const auto& [format, signature] : signatures) {
     const std::string name(name_of(format));
     const auto written = write_views(
@@ -132,8 +134,9 @@ TEST_F(Sitting, EveryViewGoesIntoEveryFormat) {
       EXPECT_FALSE(content.isEmpty()) << file;
       EXPECT_TRUE(content.startsWith(signature)) << file;
       if (format == ExportFormat::csv) {
-        // A header and at least a row; nothing can be tried out on a run without its job.
-        EXPECT_GE(content.count("\r\n"), file.stem() == "what_if" ? 1 : 2) << file;
+        // A header and at least a row; nothing can be tried out on a run without its job, this one
+        // has no snapshot, and a query is asked by hand.
+        EXPECT_GE(content.count("\r\n"), is_asked_first.contains(file.stem()) ? 1 : 2) << file;
       }
       if (format != ExportFormat::png) continue;
       const QImage image = QImage::fromData(content, "PNG");

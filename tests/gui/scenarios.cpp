@@ -71,4 +71,18 @@ gui::ScenarioPointer small_scenario(const std::string& label, double stretch,
   return scenario;
 }
 
+gui::ScenarioPointer late_rank_scenario(const std::string& label, std::int64_t late_us) {
+  auto scenario = std::make_shared<gui::Scenario>(*small_scenario(label, 1));
+  Trace first = *scenario->profiled->ranks[0];
+  first.recording.clock_residual = 1_us;
+  first.facts[1].ranks = Ranks{0, 1};
+  Trace second = first;
+  second.rank = 1;
+  second.spans[1].start.ns += late_us * 1000;
+  second.spans[1].duration.ns -= late_us * 1000;
+  scenario->profiled->ranks = {std::make_shared<const Trace>(first),
+                               std::make_shared<const Trace>(second)};
+  return scenario;
+}
+
 }  // namespace shardscope::testing

@@ -14,4 +14,8 @@ namespace shardscope::testing {
 gui::ScenarioPointer small_scenario(const std::string& label, double stretch = 1.25,
                                     std::int64_t begin_us = 0);
 
+/// The same with two profiled ranks whose clocks are known to 1 us: the all_gather of rank 1 begins
+/// `late_us` later than that of rank 0, and is shorter by as much. Nothing is stretched.
+gui::ScenarioPointer late_rank_scenario(const std::string& label, std::int64_t late_us);
+
 }  // namespace shardscope::testing

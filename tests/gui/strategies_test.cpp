@@ -5,11 +5,13 @@
 #include <QAbstractItemModelTester>
 #include <QApplication>
 #include <QHeaderView>
+#include <QImage>
 #include <QLabel>
 #include <QTest>
 #include <QVBoxLayout>
 #include <utility>
 
+#include "gui/base/theme.h"
 #include "gui/strategies/pareto_chart.h"
 #include "gui/strategies/small_multiples.h"
 #include "gui/strategies/verdict_panel.h"
@@ -209,6 +211,50 @@ TEST_F(Strategies, ColumnsWithoutAValueAreNotShown) {
   const ColumnTable& table = view_.pane().rows().table();
   EXPECT_TRUE(view_.pane().isColumnHidden(static_cast<int>(table.place_of("mfu_profiled"))));
   EXPECT_FALSE(view_.pane().isColumnHidden(static_cast<int>(table.place_of("step_profiled"))));
+}
+
+TEST_F(Strategies, AWhatIfIsTheLastRowAndAClickLeadsToIt) {
+  Scenario tried = *scenario("zero1", 1);
+  tried.profiled.reset();
+  tried.path.clear();
+  tried.label = "native zero1 x2, batch 8";
+  workspace_.set_ghost(std::make_shared<const Scenario>(std::move(tried)));
+  ASSERT_TRUE(workspace_.tasks().wait_until_idle(patience_ms));
+  ASSERT_EQ(view_.table()->rowCount(), 4);
+  EXPECT_EQ(view_.rows().back().label, "native zero1 x2, batch 8");
+  EXPECT_TRUE(view_.rows().back().is_tried);
+  EXPECT_EQ(view_.baseline()->scenario, none_) << "what is only tried is nobody's baseline";
+  const auto place = view_.pane().rows().place_of(3);
+  ASSERT_TRUE(place);
+  EXPECT_EQ(view_.pane().rows().mark_of(*place), QStringLiteral("?"));
+  EXPECT_TRUE(view_.chart().place_of(3)) << "a point";
+  EXPECT_FALSE(view_.multiples().place_of(3).isEmpty()) << "a small picture";
+  QString wanted;
+  QObject::connect(&workspace_, &Workspace::view_wanted, &workspace_,
+                   [&](const QString& id) { wanted = id; });
+  click(*place);
+  EXPECT_EQ(wanted, QStringLiteral("what_if"));
+  EXPECT_EQ(workspace_.a(), full_) << "it is not chosen";
+  workspace_.set_ghost(nullptr);
+  ASSERT_TRUE(workspace_.tasks().wait_until_idle(patience_ms));
+  EXPECT_EQ(view_.table()->rowCount(), 3);
+}
+
+TEST_F(Strategies, SmallPicturesShowTheCategoriesOfMemory) {
+  // 10 MiB of parameters all through, 5 MiB of activations over them from 25 of 125 us on.
+  const QRectF cell = view_.multiples().place_of(0);
+  const QImage picture = view_.multiples().grab(cell.toRect()).toImage();
+  const Theme& theme = light_theme();
+  const auto count = [&](MemoryCategory category) {
+    int pixels = 0;
+    for (int y = 0; y < picture.height(); ++y)
+      for (int x = 0; x < picture.width(); ++x)
+        pixels += picture.pixel(x, y) == theme.of(category).rgb();
+    return pixels;
+  };
+  EXPECT_GT(count(MemoryCategory::parameters), 500);
+  EXPECT_GT(count(MemoryCategory::activations), 200);
+  EXPECT_GT(count(MemoryCategory::parameters), count(MemoryCategory::activations));
 }
 
 TEST(StrategiesEmpty, SayWhatToDo) {

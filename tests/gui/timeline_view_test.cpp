@@ -9,6 +9,7 @@
 #include <QWheelEvent>
 #include <algorithm>
 
+#include "gui/base/theme.h"
 #include "gui/timeline/spans_model.h"
 #include "gui/timeline/text_rows_model.h"
 #include "gui/timeline/timeline_canvas.h"
@@ -83,6 +84,43 @@ TEST_F(TimelineTest, PredictedLiesDirectlyAboveProfiledOfTheSameStream) {
   EXPECT_EQ(rows.front().label, "one, rank 0");
 }
 
+TEST_F(TimelineTest, MemoryStandsOverTheStreamsFilledInItsColours) {
+  const auto& rows = canvas().rows().rows;
+  const auto memory = std::find_if(rows.begin(), rows.end(), [](const TimelineRow& row) {
+    return row.kind == RowKind::memory && row.side == SideKind::profiled;
+  });
+  ASSERT_NE(memory, rows.end());
+  const QImage picture = canvas().grab().toImage();
+  // 10 of at most 15 MiB are parameters: the lower third is theirs, the upper one background until
+  // 25 us, then activations.
+  const double top = 20 + memory->top, ratio = picture.devicePixelRatio();
+  const auto at = [&](double time, double share) {
+    return picture.pixelColor(
+        (QPointF(x_of(time), top + memory->height * (1 - share)) * ratio).toPoint());
+  };
+  const Theme& theme = theme_of(canvas());
+  EXPECT_EQ(at(10'500, 0.3), theme.of(MemoryCategory::parameters));
+  EXPECT_EQ(at(10'500, 0.85), theme.background);
+  EXPECT_EQ(at(31'500, 0.3), theme.of(MemoryCategory::parameters));
+  EXPECT_EQ(at(31'500, 0.85), theme.of(MemoryCategory::activations));
+}
+
+TEST_F(TimelineTest, ANoteStandsAtItsInstantInEveryMode) {
+  workspace_.set_notes({*workspace_.note_at(50'000, "late")});
+  EXPECT_NEAR(canvas().rectangle_of(workspace_.notes()[0]).left(), x_of(50'000), 1e-6);
+  workspace_.set_time_mode(TimeMode::unit);  // profiled 62.5 us lie on 50: 50 on 40
+  settle();
+  EXPECT_NEAR(canvas().rectangle_of(workspace_.notes()[0]).left(), x_of(40'000), 1e-6);
+}
+
+TEST_F(TimelineTest, StretchesOfAQueryAreMarked) {
+  const QPointF at(x_of(100'000), 18);
+  const auto ratio = canvas().devicePixelRatioF();
+  EXPECT_NE(canvas().grab().toImage().pixelColor((at * ratio).toPoint()), theme_of(canvas()).more);
+  workspace_.set_marks({{.begin = 90'000, .end = 110'000}});
+  EXPECT_EQ(canvas().grab().toImage().pixelColor((at * ratio).toPoint()), theme_of(canvas()).more);
+}
+
 TEST_F(TimelineTest, AClickSelectsTheSpanForAllViews) {
   QTest::mouseClick(&canvas(), Qt::LeftButton, {}, middle_of(place_of(SideKind::profiled, 1)));
   const Selection& selection = workspace_.selection();
@@ -99,6 +137,27 @@ TEST_F(TimelineTest, WhatOtherViewsSelectIsShown) {
   settle();
   EXPECT_EQ(canvas().selected(), place_of(SideKind::predicted, 1));
   EXPECT_EQ(view_.details().index(0, 1).data().toString(), QStringLiteral("all_gather layers.1"));
+}
+
+TEST_F(TimelineTest, AClickedExposedCollectiveSaysWhy) {
+  QTest::mouseClick(&canvas(), Qt::LeftButton, {}, middle_of(place_of(SideKind::predicted, 1)));
+  settle();
+  EXPECT_EQ(view_.why(), QStringLiteral("40.0 us of 60.0 us exposed: nothing is left to compute "
+                                        "behind it in this step"));
+  EXPECT_TRUE(canvas().accessibleDescription().contains(view_.why()))
+      << canvas().accessibleDescription().toStdString();
+  QTest::mouseClick(&canvas(), Qt::LeftButton, {}, middle_of(place_of(SideKind::predicted, 0)));
+  settle();
+  EXPECT_EQ(view_.why(), QString()) << "compute is not exposed";
+}
+
+TEST_F(TimelineTest, WhatAnotherViewWantsToShowIsBroughtIntoSight) {
+  workspace_.select({.scenario = workspace_.a(), .side = SideKind::profiled, .operation = {2}});
+  workspace_.show({.begin = 0, .end = 10e3});
+  workspace_.show_selection_in(QStringLiteral("timeline"));
+  settle();
+  ASSERT_EQ(canvas().selected(), place_of(SideKind::profiled, 1));
+  EXPECT_FALSE(canvas().rectangle_of(*canvas().selected()).isNull()) << "[50, 125) us is shown";
 }
 
 TEST_F(TimelineTest, ABracketFollowsToTheOtherSide) {

@@ -56,6 +56,53 @@ TEST_F(UnitsAndOperations, TheModelsKeepTheirPromises) {
   }
 }
 
+TEST_F(UnitsAndOperations, ReturnAndADoubleClickLeadToTheOperationInTheTimeline) {
+  QStringList wanted;
+  QObject::connect(&workspace_, &Workspace::view_wanted, &workspace_,
+                   [&](const QString& id) { wanted += id; });
+  TablePane& pane = view_.pane(UnitsView::operations_tab);
+  const auto place = pane.rows().place_of(1);  // the all_gather, profiled [50, 125) us
+  ASSERT_TRUE(place);
+  QTest::mouseDClick(pane.viewport(), Qt::LeftButton, {},
+                     pane.visualRect(view_.table()->index(*place, 0)).center());
+  EXPECT_EQ(wanted, QStringList{QStringLiteral("timeline")});
+  EXPECT_EQ(workspace_.selection().operation, OperationId{2});
+  EXPECT_EQ(workspace_.selection().time, (TimeRange{.begin = 50e3, .end = 125e3}));
+  EXPECT_LE(workspace_.visible().begin, 50e3);
+  EXPECT_GE(workspace_.visible().end, 125e3);
+  pane.setCurrentIndex(view_.table()->index(1 - *place, 0));
+  QTest::keyClick(&pane, Qt::Key_Return);
+  EXPECT_EQ(wanted.size(), 2);
+  EXPECT_EQ(workspace_.selection().operation, OperationId{1});
+}
+
+TEST_F(UnitsAndOperations, AAgainstBHasBothAndTheirDifference) {
+  workspace_.add(shardscope::testing::small_scenario("two", 2));
+  workspace_.set_b(workspace_.scenarios()[1]);
+  view_.show_pair();
+  ASSERT_TRUE(workspace_.tasks().wait_until_idle(patience_ms));
+  const ColumnTable& table = view_.pane(UnitsView::operations_tab).rows().table();
+  ASSERT_NE(table.find("duration_a"), nullptr);
+  // 60 us times 1.25 and times 2.
+  EXPECT_EQ(table.find("duration_a")->numbers[0], 75e3);
+  EXPECT_EQ(table.find("difference")->numbers[0], 45e3);
+  view_.show_tab(UnitsView::memory_tab);
+  EXPECT_NE(view_.pane(UnitsView::memory_tab).rows().table().find("memory_b"), nullptr);
+  workspace_.set_b(nullptr);
+  ASSERT_TRUE(workspace_.tasks().wait_until_idle(patience_ms));
+  EXPECT_NE(view_.pane(UnitsView::operations_tab).rows().table().find("duration_profiled"), nullptr)
+      << "without B the rows are A's again";
+}
+
+TEST_F(UnitsAndOperations, AWhatIfStandsInAColumnOfItsOwn) {
+  workspace_.set_ghost(shardscope::testing::small_scenario("tried"));
+  ASSERT_TRUE(workspace_.tasks().wait_until_idle(patience_ms));
+  const Column* tried =
+      view_.pane(UnitsView::operations_tab).rows().table().find("duration_what_if");
+  ASSERT_NE(tried, nullptr);
+  EXPECT_EQ(tried->numbers[1], 60e3);
+}
+
 TEST_F(UnitsAndOperations, AClickSelectsTheOperationForAllViews) {
   TablePane& pane = view_.pane(UnitsView::operations_tab);
   view_.table()->sort(0, Qt::AscendingOrder);

@@ -6,6 +6,7 @@
 #include <QAbstractItemModelTester>
 #include <QComboBox>
 #include <QFile>
+#include <QLabel>
 #include <QSignalSpy>
 #include <QSlider>
 #include <QSpinBox>
@@ -18,6 +19,7 @@
 #include "core/native/job.h"
 #include "gui/data/open_run.h"
 #include "gui/what_if/factor_slider.h"
+#include "gui/what_if/run_chart.h"
 #include "gui/what_if/run_pane.h"
 #include "gui/what_if/what_if_controls.h"
 
@@ -172,6 +174,54 @@ TEST_F(WhatIfViewTest, ARealRunCompletesAndIsOpened) {
   EXPECT_EQ(pane.process().points().size(), 2U);
   EXPECT_TRUE(pane.status().contains(QStringLiteral("finished")));
   EXPECT_TRUE(view_.why_not_close().isEmpty());
+}
+
+TEST_F(WhatIfViewTest, ARealRunLeavesTheNameOfAAndTheSettingsThatWereChanged) {
+  const std::string name = workspace_.a()->label;
+  choose("strategy", QStringLiteral("no_shard"));
+  RunPane& pane = view_.run_pane();
+  QSignalSpy ended(&pane, &RunPane::ended);
+  pane.start({.job_text = to_json(read_job(folder_ / "run/job.json")),
+              .ranks = 2,
+              .steps = 2,
+              .machine = folder_ / "run/hardware.json",
+              .folder = folder_ / "real"});
+  ASSERT_TRUE(ended.wait(patience_ms)) << pane.log().toStdString();
+  settle();
+  ASSERT_EQ(workspace_.scenarios().size(), 2U) << pane.log().toStdString();
+  EXPECT_EQ(workspace_.a()->label, name);
+  EXPECT_EQ(workspace_.scenarios().back()->label, "full_shard x2, real run");
+  EXPECT_EQ(view_.controls().settings().choice.sharding, ShardingStrategy::no_shard);
+  EXPECT_NE(workspace_.ghost(), nullptr);
+}
+
+TEST_F(WhatIfViewTest, AnotherLabelOfTheSameRunKeepsTheSettingsThatWereChanged) {
+  choose("strategy", QStringLiteral("no_shard"));
+  auto twin = std::make_shared<Scenario>(*workspace_.a());
+  twin->path = folder_ / "other/run_2";
+  workspace_.add(twin);  // both are called "full_shard x2": they get the folder's name, too
+  settle();
+  EXPECT_NE(workspace_.a()->label, "full_shard x2");
+  EXPECT_EQ(view_.controls().settings().choice.sharding, ShardingStrategy::no_shard);
+}
+
+TEST_F(WhatIfViewTest, SettingsAreNamedInWords) {
+  for (const QLabel* label : view_.controls().findChildren<QLabel*>())
+    EXPECT_FALSE(label->text().contains(u'_')) << label->text().toStdString();
+}
+
+TEST(RunChart, ShowsWhatWasPredictedOfAStepBesideWhatItTakes) {
+  RunChart chart;
+  chart.resize(600, 100);
+  const std::vector<RunPoint> points{{.step = 1, .loss = 4, .elapsed_s = 0.25},
+                                     {.step = 2, .loss = 3, .elapsed_s = 0.5}};
+  chart.show(points, {});
+  const QImage without = chart.grab().toImage();
+  chart.show(points, 80_ms);
+  EXPECT_NE(chart.grab().toImage(), without) << "the predicted line";
+  // From 0.25 s to 0.5 s.
+  EXPECT_EQ(chart.accessibleDescription(),
+            QStringLiteral("step 2, loss 3.0000, step time 250 ms, 80.0 ms a step were predicted"));
 }
 
 TEST_F(WhatIfViewTest, AStoppedRunKeepsItsSteps) {

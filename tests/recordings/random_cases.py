@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training settings by chance, in the format of the reference cases' recorders: families x runtimes x settings.
 
-    random_cases.py memory|families|float8|liger|parallel COUNT SEED [FAMILY...] > cases.json
+    random_cases.py memory|families|float8|liger|cut|parallel COUNT SEED [FAMILY...] > cases.json
 
 What the recorders run from them with PyTorch on the simulated device, `check_recordings allocator` and `check_recordings
 parallel` compare with the ported rules (tests/recordings/agreement_test)."""
@@ -120,6 +120,16 @@ def liger_case(pick):
     return case
 
 
+def cut_case(pick):
+    """The loss of cut-cross-entropy, whose backward takes hidden states in bf16."""
+    case = liger_case(pick)
+    del case["liger"]
+    case.update(cut=True, loss="model", param_dtype="bf16", autocast=False)
+    if case.get("mp"):
+        case["mp"] = "bf16"
+    return case
+
+
 def parallel_case(pick):
     """Tensor parallel alone, with FSDP2 or with HSDP; context parallel; a hand-written mixture of experts."""
     family = pick(["tp", "tp", "tp_fsdp", "tp_fsdp", "tp_hsdp", "ep"])
@@ -152,7 +162,7 @@ def parallel_case(pick):
 def main():
     kind, count, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     pick = random.Random(seed).choice
-    make = {"memory": memory_case, "families": family_case, "float8": float8_case, "liger": liger_case,
+    make = {"memory": memory_case, "families": family_case, "float8": float8_case, "liger": liger_case, "cut": cut_case,
             "parallel": parallel_case}[kind]
     print(json.dumps([{"name": f"random-{seed}-{number}", **make(pick)} for number in range(count)], indent=1))
 

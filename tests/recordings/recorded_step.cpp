@@ -352,6 +352,7 @@ Json with_step_defaults(const Json& settings) {
            {"trace", false},
            {"float8", nullptr},
            {"liger", false},
+           {"cut", false},
            {"empty_cache_after_init", true},
            {"lag", 0},
            {"mem_gib", 80},
@@ -382,7 +383,9 @@ RecordedStep::RecordedStep(eager::Session& s, const Json& settings)
       .model = {.attention = eager_attention ? eager::AttentionImplementation::eager
                                              : eager::AttentionImplementation::sdpa,
                 .liger = settings.at("liger").get<bool>() ? eager::all_liger_kernels
-                                                          : eager::LigerKernels{}},
+                                                          : eager::LigerKernels{},
+                .loss = settings.at("cut").get<bool>() ? eager::LanguageLoss::cut
+                                                       : eager::LanguageLoss::upcast},
       .loop = training_of(settings)};
   run_ = std::make_unique<eager::TrainingRun>(s, model_, config_of(settings), setup);
 }

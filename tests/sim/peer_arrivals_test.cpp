@@ -28,13 +28,20 @@ HardwareProfile machine() {
 class LogWriter {
  public:
   LogWriter(int rank, int world) {
-    text_ = "V\t1\nS\t0\taten::mm\nS\t1\tf32[1024,1024];f32[1024,1024]\nS\t2\tf32[1024,1024]\n";
+    text_ =
+        "V\t1\nS\t0\taten::mm\nS\t1\tf32[1024,1024];f32[1024,1024]\nS\t2\tf32[1024,1024]\n"
+        "S\t3\tlinear\nS\t4\tLinear\n";
     std::string members;
     for (int i = 0; i < world; ++i) members += fmt::format("{}{}", i == 0 ? "" : ",", i);
     text_ += fmt::format("0\tgroup\t{}\n0\tcommunicator\t1\t{}\t{}\n", members, rank, world);
   }
   void product() {
     text_ += "0\top\t0\t1\t7\t0\n0\tgemm\t0\t1024\t1024\t1024\t1\t0\t0\n0\tend\t2\n";
+  }
+  void forward() {
+    text_ += "0\tenter\t3\t4\n";
+    product();
+    text_ += "0\tleave\n";
   }
   /// Behind what was computed, and before what is computed next.
   void transfer(std::string_view kind, int peer) {
@@ -77,7 +84,7 @@ class PeerArrivalsTest : public ::testing::Test {
       for (int step = 0; step < steps; ++step) {
         for (int i = 0; i < micro_batches; ++i) {
           if (rank > 0) log.transfer("receive", rank - 1);
-          log.product();
+          log.forward();  // the first one ends the set-up, which a first receive is in
           if (rank + 1 < stages) log.transfer("send", rank + 1);
         }
         for (int i = 0; i < micro_batches; ++i) {

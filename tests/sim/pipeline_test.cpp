@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/native/native_schedule.h"
@@ -11,6 +14,7 @@
 #include "core/native/resolved_strategy.h"
 #include "sim/engine/pipeline_timeline.h"
 #include "sim/engine/simulate_together.h"
+#include "sim/prediction/stage_balance.h"
 #include "tests/core/small_models.h"
 
 namespace shardscope {
@@ -137,6 +141,51 @@ TEST(PipelineStages, LayersAreDealtOutEquallyByWorkOrByHand) {
   // A head of V C = 128 elements beside blocks of 12 C^2 = 768: 4 blocks, and 3 with the head.
   EXPECT_EQ(blocks_of_stages(model, {.balance = StageBalance::work}, 2, "test"),
             (std::vector{4, 3}));
+}
+
+TEST(PipelineStages, WhatTakesAPredictionIsNotDealtOutWithoutOne) {
+  EXPECT_THROW(blocks_of_stages(testing::small_gpt2(7), {.balance = StageBalance::time}, 2, "test"),
+               Error);
+}
+
+/// 32 layers of 1 on four ranks, and a head of 3: 35 in all, so no rank can have less than 9.
+TEST(StageBalance, ALayerGoesFromTheDearestRankToAnother) {
+  const CostsOfLayers costs = [](const std::vector<int>& layers) {
+    std::vector<double> result(layers.begin(), layers.end());
+    result.back() += 3;
+    return PipelineCosts{.ranks = result};
+  };
+  EXPECT_EQ(balanced_stages({8, 8, 8, 8}, {0, 1, 2, 3}, costs), (std::vector{9, 9, 8, 6}));
+}
+
+/// 1F1B keeps p - rank micro-batches: the first rank's layers weigh four times the last one's.
+TEST(StageBalance, MemoryOf1F1BGivesLaterStagesMoreLayers) {
+  const CostsOfLayers costs = [](const std::vector<int>& layers) {
+    return PipelineCosts{
+        .ranks = {4.0 * layers[0], 3.0 * layers[1], 2.0 * layers[2], 1.0 * layers[3]}};
+  };
+  const std::vector<int> layers = balanced_stages({6, 6, 6, 6}, {0, 1, 2, 3}, costs);
+  // 24 layers; at most 12 each: 3, 4, 6, 12 are 25, so 12 is reached and 11 (2, 3, 5, 11) is not.
+  const std::vector<double> dear = costs(layers).ranks;
+  EXPECT_EQ(*std::ranges::max_element(dear), 12);
+  EXPECT_EQ(std::accumulate(layers.begin(), layers.end(), 0), 24);
+}
+
+/// The ranks cost 3, 2 and 1 in one order or another; the whole is least where the last has most.
+TEST(StageBalance, TheWholeCountsBeforeTheRanks) {
+  const CostsOfLayers costs = [](const std::vector<int>& layers) {
+    return PipelineCosts{.whole = 10.0 - layers[2],
+                         .ranks = {1.0 * layers[0], 1.0 * layers[1], 1.0 * layers[2]}};
+  };
+  EXPECT_EQ(balanced_stages({3, 2, 2}, {0, 1, 2}, costs), (std::vector{2, 2, 3}));
+}
+
+/// Two stages a rank, one behind the other: the middle ones keep a layer, the ends need none.
+TEST(StageBalance, OnlyTheFirstAndTheLastStageMayHaveNone) {
+  const CostsOfLayers costs = [](const std::vector<int>& layers) {
+    return PipelineCosts{.ranks = {100.0 + layers[0] + layers[2], 1.0 * (layers[1] + layers[3])}};
+  };
+  EXPECT_EQ(balanced_stages({2, 2, 2, 2}, {0, 1, 0, 1}, costs), (std::vector{0, 4, 1, 3}));
 }
 
 // (p-1)/(v m + p-1) of the step, but for embedding and head: transfers that take no time, one after

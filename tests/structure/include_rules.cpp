@@ -83,7 +83,7 @@ const std::vector<LibraryRule>& library_rules() {
       {"nlohmann/json", {"nlohmann/"}, {"core/", "traces/", "sim/", "backend/", "cli/", "tests/"}},
       {"CLI11", {"CLI/"}, {"cli/"}, true},
       {"zlib", {"zlib.h"}, {"traces/", "backend/checkpoint/", "tests/traces/"}},
-      {"SQLite", {"sqlite3.h"}, {"traces/import/", "tests/traces/"}},
+      {"SQLite", {"sqlite3.h"}, {"traces/import/", "traces/query/", "tests/traces/"}},
       {"MPI", {"mpi.h"}, {"backend/comm/", "tests/backend/"}, true},
       {"CUDA",
        {"cuda", "cublas", "cudnn", "nvml"},

@@ -5,6 +5,7 @@
 #include "tests/traces/chrome_text.h"
 #include "traces/import/classification.h"
 #include "traces/import/collectives.h"
+#include "traces/import/host_activity.h"
 
 namespace shardscope {
 namespace {
@@ -44,6 +45,36 @@ TEST(DeviceActivity, FollowsTraceLensWhereItCountsMemsetAsCompute) {
   const DeviceFigures figures = device_figures(device_activities(trace).at(0));
   EXPECT_EQ(figures.time.compute.ns, 19000);  // [0, 12), [18, 24), [30, 31)
   EXPECT_EQ(figures.time.exposed_copy.ns, 0);
+}
+
+std::string host_span(std::string_view category, std::string_view name, int thread, int begin,
+                      int length) {
+  return R"({"ph": "X", "cat": ")" + std::string(category) + R"(", "name": ")" + std::string(name) +
+         R"(", "pid": 1, "tid": )" + std::to_string(thread) + R"(, "ts": )" +
+         std::to_string(begin) + R"(, "dur": )" + std::to_string(length) + "}";
+}
+
+// Thread 1 computes [0, 10), within it [2, 4), and [20, 25); thread 2 communicates [8, 14), and
+// waits for something else [13, 16). In the file the threads' spans are mixed and out of order.
+TEST(HostActivity, AccountsForThreadsThatOverlap) {
+  const HostFigures figures =
+      host_figures(imported(chrome_text(host_span("cpu_op", "aten::mm", 1, 20, 5) + "," +
+                                        host_span("user_annotation", "nccl:all_reduce", 2, 8, 6) +
+                                        "," + host_span("cpu_op", "aten::mm", 1, 0, 10) + "," +
+                                        host_span("python_function", "wait", 2, 13, 3) + "," +
+                                        host_span("cpu_op", "aten::empty", 1, 2, 2))));
+  EXPECT_EQ(figures.events, 5);
+  EXPECT_EQ(figures.threads, 2);
+  EXPECT_EQ(figures.window->begin.ns, 0);
+  EXPECT_EQ(figures.window->end.ns, 25'000);
+  EXPECT_EQ(figures.busy.ns, 21'000);  // [0, 16) and [20, 25)
+  EXPECT_EQ(figures.calling.ns, 6'000);
+  EXPECT_EQ(figures.time.span.ns, 25'000);
+  EXPECT_EQ(figures.time.compute.ns, 15'000);
+  EXPECT_EQ(figures.time.communication.ns, 6'000);
+  EXPECT_EQ(figures.time.overlap.ns, 2'000);  // [8, 10)
+  EXPECT_EQ(figures.time.exposed_communication.ns, 4'000);
+  EXPECT_EQ(figures.time.idle.ns, 6'000);
 }
 
 TEST(Classification, KnowsCommunicationThatNoPrefixTells) {

@@ -162,5 +162,75 @@ TEST(StrategiesFigure, PutsTheSignedErrorBesideThePrediction) {
   EXPECT_THAT(svg, HasSubstr(">50.0 ms<"));
 }
 
+/// Two ranks of a pipeline, one micro-batch: 10 us forward, then 20 us backward, on each; the
+/// second begins when the first has ended its forward.
+Trace of_stage(int rank, std::int64_t forward_us, std::int64_t backward_us,
+               TraceKind kind = TraceKind::predicted) {
+  Trace trace = samples::empty_trace(kind);
+  trace.rank = rank;
+  const auto add = [&](Phase phase, std::uint32_t id, std::int64_t begin_us, std::int64_t end_us) {
+    Span& span = samples::add_span(trace, SpanClass::compute, 1, begin_us * 1000, end_us * 1000);
+    span.operation = OperationId::of(id);
+    span.step = 1;
+    trace.facts.push_back({.operation = OperationId::of(id), .name = "op", .phase = phase});
+  };
+  add(Phase::forward, 0, forward_us, forward_us + 10);
+  add(Phase::backward, 1, backward_us, backward_us + 20);
+  return trace;
+}
+
+TEST(StagesFigure, NamesTheBubbleOfEachRank) {
+  // Rank 0: forward at 0, backward at 40, so 30 of 60 us idle. Rank 1: 10 and 20: 30 of 60, too.
+  const Trace first = of_stage(0, 0, 40), second = of_stage(1, 10, 20);
+  const std::string svg =
+      stages_figure({.predicted = {&first, &second}, .profiled = {}}, "A <title>");
+  expect_well_formed(svg);
+  EXPECT_THAT(svg, HasSubstr("A &lt;title&gt;"));
+  EXPECT_THAT(svg, HasSubstr("bubble 50.0% predicted"));
+  EXPECT_EQ(count_of(svg, ">bubble 50.0%</text>"), 2U);
+  EXPECT_EQ(count_of(svg, ">forward 0</title>"), 2U);
+  EXPECT_EQ(count_of(svg, ">backward 0</title>"), 2U);
+  EXPECT_THAT(svg, Not(HasSubstr("profiled")));
+}
+
+TEST(StagesFigure, ClocksOfProfiledRanksAreLaidOverEachOther) {
+  const Trace first = of_stage(0, 0, 40, TraceKind::profiled);
+  Trace second = of_stage(1, 0, 10, TraceKind::profiled);
+  second.base_ns = first.base_ns + 10'000;  // the same times on a clock that began 10 us later
+  const std::string svg =
+      stages_figure({.predicted = {}, .profiled = {&first, &second}}, "profiled");
+  EXPECT_THAT(svg, HasSubstr("bubble 50.0% profiled"));
+  EXPECT_EQ(count_of(svg, ">bubble 50.0%</text>"), 2U);
+}
+
+/// What another rank's earlier begin lets in of the step before is none of this one.
+TEST(StagesFigure, DrawsOneStep) {
+  const Trace first = of_stage(0, 0, 40);
+  Trace second = of_stage(1, 10, 20);
+  second.spans.front().step = 2;  // the forward
+  const std::string svg = stages_figure({.predicted = {&first, &second}, .profiled = {}}, "one");
+  EXPECT_EQ(count_of(svg, ">forward 0</title>"), 1U);
+  EXPECT_EQ(count_of(svg, ">backward 0</title>"), 2U);
+}
+
+/// A forward that waits in its middle: 10 us, 20 us of nothing, 10 us.
+TEST(StagesFigure, DrawsNothingWhereAChunkWaits) {
+  Trace waiting = samples::empty_trace(TraceKind::predicted);
+  for (std::uint32_t id = 0; id < 2; ++id) {
+    const std::int64_t begin_ns = id * 30'000;
+    Span& span = samples::add_span(waiting, SpanClass::compute, 1, begin_ns, begin_ns + 10'000);
+    span.operation = OperationId::of(id);
+    span.step = 1;
+    waiting.facts.push_back(
+        {.operation = OperationId::of(id), .name = "op", .phase = Phase::forward});
+  }
+  const std::string svg =
+      stages_figure({.predicted = {&waiting, &waiting}, .profiled = {}}, "waits");
+  EXPECT_EQ(count_of(svg, ">forward 0</title>"), 4U);
+  EXPECT_EQ(count_of(svg, ">bubble</title>"), 2U);
+}
+
+TEST(StagesFigure, NeedsATrace) { EXPECT_THROW(stages_figure({}, "none"), Error); }
+
 }  // namespace
 }  // namespace shardscope

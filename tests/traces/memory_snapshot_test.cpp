@@ -7,6 +7,8 @@
 #include "tests/traces/pickle_text.h"
 #include "tests/traces/snapshot_text.h"
 #include "tests/traces/string_input.h"
+#include "traces/import/snapshot_growth.h"
+#include "traces/import/snapshot_lifetimes.h"
 #include "traces/import/snapshot_owners.h"
 #include "traces/import/snapshot_replay.h"
 #include "traces/import/snapshot_state.h"
@@ -105,6 +107,49 @@ TEST(SnapshotReplay, LiveBlocksAreTheLargestFirst) {
   EXPECT_EQ(innermost_python_frame(from, blocks[0].stack), "model.py:12:forward");
   EXPECT_EQ(blocks[1].event, std::nullopt);
   EXPECT_EQ(blocks[2].address, 0x1600);
+}
+
+TEST(SnapshotLifetimes, GoFromTheirAllocationToTheirFree) {
+  const auto from = snapshot(
+      {}, {event("alloc", 1, 10), event("free_requested", 1, 10), event("free_completed", 1, 10),
+           event("alloc", 1, 20), event("free_completed", 7, 5)});
+  const auto lifetimes = block_lifetimes(from, 0);
+  ASSERT_EQ(lifetimes.size(), 3u);
+  EXPECT_EQ(lifetimes[0].block.size, 5_B) << "from before the first event";
+  EXPECT_EQ(lifetimes[0].block.event, std::nullopt);
+  EXPECT_EQ(lifetimes[0].end, 4u);
+  EXPECT_EQ(lifetimes[1].block.event, 0u);
+  EXPECT_EQ(lifetimes[1].end, 2u) << "when no stream waits for it any more";
+  EXPECT_EQ(lifetimes[2].block.size, 20_B);
+  EXPECT_EQ(lifetimes[2].end, std::nullopt);
+}
+
+TEST(SnapshotGrowth, WhatGrewMostIsFirst) {
+  const std::string leak = frame("train.py", 9, "keep"), model = frame("model.py", 3, "forward");
+  const auto before =
+      snapshot({}, {event("alloc", 1, 10, {leak}), event("alloc", 2, 300, {model})});
+  const auto after = snapshot({}, {event("alloc", 1, 10, {leak}), event("alloc", 2, 30, {leak}),
+                                   event("alloc", 3, 100, {model})});
+  const auto alive_before = live_blocks(before, 0, 1), alive_after = live_blocks(after, 0, 2);
+  const LiveBlocks a{before, alive_before}, b{after, alive_after};
+  EXPECT_THAT(memory_growth(a, b, GrowthBy::frame),
+              ElementsAre(MemoryGrowth{"train.py:9:keep", 0_B, 1, 2, 10_B, 40_B},
+                          MemoryGrowth{"model.py:3:forward", 0_B, 1, 1, 300_B, 100_B}));
+  EXPECT_THAT(memory_growth(a, b, GrowthBy::frame_and_size),
+              ElementsAre(MemoryGrowth{"model.py:3:forward", 100_B, 0, 1, 0_B, 100_B},
+                          MemoryGrowth{"train.py:9:keep", 30_B, 0, 1, 0_B, 30_B},
+                          MemoryGrowth{"train.py:9:keep", 10_B, 1, 1, 10_B, 10_B},
+                          MemoryGrowth{"model.py:3:forward", 300_B, 1, 0, 300_B, 0_B}));
+}
+
+TEST(SnapshotOwners, OwnCodeIsThatOfNoPackage) {
+  const auto from = snapshot(
+      {},
+      {event("alloc", 1, 10,
+             {frame("/usr/lib/python3/site-packages/torch/nn/f.py", 1, "linear"),
+              frame("/home/me/model.py", 12, "forward"), frame("/home/me/train.py", 3, "main")})});
+  EXPECT_EQ(innermost_own_frame(from, live_blocks(from, 0, 0)[0].stack),
+            "/home/me/model.py:12:forward");
 }
 
 TEST(SnapshotReplay, ForgetsTheFramesOfAFree) {

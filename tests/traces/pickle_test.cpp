@@ -184,5 +184,35 @@ TEST(Pickle, TakesOrphansForDamage) {
     EXPECT_THAT(read("\x80\x04"s + orphan).problem(), HasSubstr("the rest is lost")) << orphan;
 }
 
+// What Python writes for an OrderedDict {"a": 1} with the attribute _metadata: a call, items,
+// state.
+TEST(Pickle, AnOrderedDictIsADict) {
+  const std::string bytes =
+      "\x80\x02"
+      "ccollections\nOrderedDict\n)R(X\x01\0\0\0aK\x01u}X\x09\0\0\0_metadataNsb."s;
+  const Pickle pickle = read(bytes, {.keeps_objects = true});
+  EXPECT_EQ(pickle.problem(), "");
+  ASSERT_EQ(pickle.root().kind, PickleKind::dict);
+  ASSERT_TRUE(pickle.find(pickle.root(), "a"));
+  EXPECT_EQ(pickle.integer(*pickle.find(pickle.root(), "a")), 1);
+  EXPECT_FALSE(pickle.find(pickle.root(), "_metadata"));
+  EXPECT_THAT(refusal(bytes), HasSubstr("opcode GLOBAL"));
+}
+
+// Items of a class's own kind of dict, and elements of its own kind of list.
+TEST(Pickle, WhatIsAddedToAnObjectIsPassedOver) {
+  const std::string made =
+      "\x80\x02"
+      "ctrainer\nState\n)\x81"s;
+  for (const std::string& added : {"(X\x01\0\0\0aK\x01u."s,
+                                   "(K\x01K\x02"
+                                   "e."s}) {
+    const Pickle pickle = read(made + added, {.keeps_objects = true});
+    EXPECT_EQ(pickle.problem(), "");
+    EXPECT_EQ(pickle.root().kind, PickleKind::object);
+    EXPECT_EQ(pickle.elements(pickle.root()).size(), 2u);
+  }
+}
+
 }  // namespace
 }  // namespace shardscope

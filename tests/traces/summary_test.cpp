@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "tests/traces/sample_traces.h"
+#include "traces/memory_fit.h"
 
 namespace shardscope {
 namespace {
@@ -141,6 +142,56 @@ TEST(Summary, OutOfMemoryNeedsWhatWasAskedForAndHasNoTimes) {
                           "tokens_per_s_per_device"})
     EXPECT_TRUE(json[key].is_null()) << key;
   EXPECT_EQ(parse_summary(text, "summary.json"), summary);
+}
+
+/// 9,000 bytes of an arena and 100 outside, of a device of 10,000; 3 and 4 hundred more or none
+/// less.
+RunFacts uncertain_facts() {
+  RunFacts facts = run_facts();
+  facts.arena = 9000_B;
+  facts.allowances = {{.item = "a", .below = {}, .above = 300_B, .source = "hand"},
+                      {.item = "b", .below = {}, .above = 400_B, .source = "hand"}};
+  return facts;
+}
+
+// sqrt(300^2 + 400^2) = 500 above 9,100; nothing lies below.
+TEST(Summary, HasABandOfMemoryWhoseSquaresAdd) {
+  const Summary summary = summarize(two_steps(TraceKind::predicted), uncertain_facts());
+  const std::string text = to_json(summary, "simulate");
+  const auto json = nlohmann::json::parse(text);
+  EXPECT_EQ(json["needs_bytes"], 9100);
+  EXPECT_EQ(json["memory_low_bytes"], 9100);
+  EXPECT_EQ(json["memory_high_bytes"], 9600);
+  EXPECT_EQ(json["memory_allowances"][1]["above_bytes"], 400);
+  EXPECT_EQ(parse_summary(text, "summary.json"), summary);
+}
+
+TEST(Summary, ExactMemoryHasNoWidth) {
+  const auto json = nlohmann::json::parse(to_json(summarize(two_steps(), run_facts()), "simulate"));
+  EXPECT_EQ(json["memory_low_bytes"], json["needs_bytes"]);
+  EXPECT_EQ(json["memory_high_bytes"], json["needs_bytes"]);
+}
+
+// 9,600 at most: of 9,500 bytes it may be too much, though 9,100 fit and no margin was asked for.
+TEST(Summary, IsTightWhereTheBandReachesBeyondTheDevice) {
+  Summary summary = summarize(two_steps(TraceKind::predicted), uncertain_facts());
+  summary.margin = 0_B;
+  EXPECT_EQ(memory_fit(summary), MemoryFit::yes);
+  summary.device_memory = 9500_B;
+  EXPECT_EQ(memory_fit(summary), MemoryFit::tight);
+  EXPECT_TRUE(leaves_margin(summary));
+}
+
+// 4% of 50 GiB are 2 GiB; a band of 3 GiB wants more, but not where somebody says how much.
+TEST(Summary, TheUsualMarginIsAtLeastTheBand) {
+  Summary summary;
+  summary.device_memory = 50_GiB;
+  summary.memory.peak_reserved = 40_GiB;
+  EXPECT_EQ(margin_wanted(summary), usual_margin(50_GiB));
+  summary.allowances = {{.item = "a", .below = {}, .above = 3_GiB, .source = "hand"}};
+  EXPECT_EQ(margin_wanted(summary), 3_GiB);
+  summary.margin = 1_GiB;
+  EXPECT_EQ(margin_wanted(summary), 1_GiB);
 }
 
 TEST(Summary, NamesFileAndKeyOfWhatIsWrong) {

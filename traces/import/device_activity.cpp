@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
+#include <utility>
+
+#include "traces/running_account.h"
 
 namespace shardscope {
 namespace {
@@ -20,51 +24,55 @@ std::optional<ActivityKind> kind_of(std::string_view category) {
   return std::nullopt;
 }
 
-/// Sums that stay at the largest duration instead of overflowing.
-Duration sum_of(const std::vector<TimeWindow>& windows) {
-  std::int64_t sum = 0;
-  for (const TimeWindow& window : windows) {
-    if (__builtin_add_overflow(sum, window.length().ns, &sum))
-      return {std::numeric_limits<std::int64_t>::max()};
-  }
-  return {sum};
+/// Stays at the largest duration instead of overflowing.
+void add_to(Duration& sum, Duration length) {
+  if (__builtin_add_overflow(sum.ns, length.ns, &sum.ns))
+    sum.ns = std::numeric_limits<std::int64_t>::max();
 }
 
-void put_in_order(std::vector<TimeWindow>& windows) {
-  const auto earlier = [](TimeWindow a, TimeWindow b) {
-    return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
+/// Indices of the activities by begin and end: a trace may have many millions.
+std::vector<std::uint32_t> by_begin(const DeviceActivities& device) {
+  std::vector<std::uint32_t> order(device.activities.size());
+  std::iota(order.begin(), order.end(), 0U);
+  const auto earlier = [&](std::uint32_t a, std::uint32_t b) {
+    const TimeWindow &of_a = device.activities[a].window, &of_b = device.activities[b].window;
+    return of_a.begin != of_b.begin ? of_a.begin < of_b.begin : of_a.end < of_b.end;
   };
-  if (!std::is_sorted(windows.begin(), windows.end(), earlier))
-    std::sort(windows.begin(), windows.end(), earlier);
+  if (!std::is_sorted(order.begin(), order.end(), earlier))
+    std::sort(order.begin(), order.end(), earlier);
+  return order;
 }
 
-/// `windows` in order.
-std::int64_t count_overlapping(const std::vector<TimeWindow>& windows) {
-  std::int64_t count = 0;
-  for (std::size_t i = 1, last = 0; i < windows.size(); ++i) {
-    count += windows[i].begin < windows[last].end;
-    if (windows[i].end >= windows[last].end) last = i;
+/// Of the streams of a device, whose activities come in order.
+class Streams {
+ public:
+  explicit Streams(const DeviceActivities& device) : ends_(device.streams.size()) {
+    for (const std::string& name : device.streams) figures_.push_back({.stream = name});
   }
-  return count;
-}
 
-/// Windows by class and by stream.
-struct Sorted {
-  std::vector<TimeWindow> compute, communication, copies;
-  std::vector<std::vector<TimeWindow>> streams;
+  void add(const DeviceActivity& activity) {
+    const TimeWindow window = activity.window;
+    StreamFigures& figures = figures_[activity.stream];
+    std::int64_t& end = ends_[activity.stream];
+    const bool is_first = figures.activities++ == 0;
+    add_to(figures.sum, window.length());
+    figures.overlapping += !is_first && window.begin.ns < end;
+    const std::int64_t covered = is_first ? window.begin.ns : std::max(end, window.begin.ns);
+    figures.busy += {std::max<std::int64_t>(0, window.end.ns - covered)};
+    end = is_first ? window.end.ns : std::max(end, window.end.ns);
+  }
+  std::vector<StreamFigures> take() && { return std::move(figures_); }
+
+ private:
+  std::vector<StreamFigures> figures_;
+  std::vector<std::int64_t> ends_;  ///< the last of each stream
 };
 
-Sorted sorted(const DeviceActivities& device) {
-  Sorted result;
-  result.streams.resize(device.streams.size());
-  for (const DeviceActivity& activity : device.activities) {
-    result.streams[activity.stream].push_back(activity.window);
-    if (activity.span_class == SpanClass::compute) result.compute.push_back(activity.window);
-    if (activity.span_class == SpanClass::communication)
-      result.communication.push_back(activity.window);
-    if (activity.span_class == SpanClass::copy) result.copies.push_back(activity.window);
-  }
-  return result;
+void add_to_sums(const DeviceActivity& activity, DeviceFigures& figures) {
+  const Duration length = activity.window.length();
+  if (activity.span_class == SpanClass::compute) add_to(figures.sum_of_compute, length);
+  if (activity.span_class == SpanClass::communication) add_to(figures.sum_of_communication, length);
+  if (activity.span_class == SpanClass::copy) add_to(figures.sum_of_copies, length);
 }
 
 void count(const DeviceActivities& device, DeviceFigures& figures) {
@@ -82,20 +90,41 @@ void count(const DeviceActivities& device, DeviceFigures& figures) {
   }
 }
 
+using Kinds = std::vector<std::optional<ActivityKind>>;
+
+bool is_activity(const ImportedTrace& trace, const Kinds& kinds, std::size_t event) {
+  return kinds[trace.events.category[event]] && trace.events.phase[event] == 'X' &&
+         trace.track_of(event).kind == TrackKind::stream;
+}
+
+/// By device.
+std::map<std::int64_t, std::size_t> numbers_of_activities(const ImportedTrace& trace,
+                                                          const Kinds& kinds) {
+  std::vector<std::size_t> of_track(trace.tracks.size());
+  for (std::size_t i = 0; i < trace.events.size(); ++i)
+    if (is_activity(trace, kinds, i)) ++of_track[trace.events.track[i]];
+  std::map<std::int64_t, std::size_t> numbers;
+  for (std::size_t t = 0; t < of_track.size(); ++t)
+    if (of_track[t] > 0) numbers[trace.tracks[t].device] += of_track[t];
+  return numbers;
+}
+
 }  // namespace
 
+bool is_of_devices(std::string_view category) { return kind_of(category).has_value(); }
+
 std::vector<DeviceActivities> device_activities(const ImportedTrace& trace) {
-  std::vector<std::optional<ActivityKind>> kinds;
+  Kinds kinds;
   for (const std::string& category : trace.categories) kinds.push_back(kind_of(category));
   std::map<std::int64_t, DeviceActivities> devices;
+  for (const auto& [device, number] : numbers_of_activities(trace, kinds))
+    devices[device].activities.reserve(number);
   std::map<std::pair<std::int64_t, std::string>, std::uint32_t> streams;
   std::vector<std::optional<std::uint32_t>> stream_of_track(trace.tracks.size());
   const EventColumns& events = trace.events;
   for (std::uint32_t i = 0; i < events.size(); ++i) {
-    const auto& kind = kinds[events.category[i]];
-    if (!kind || events.phase[i] != 'X') continue;
+    if (!is_activity(trace, kinds, i)) continue;
     const ImportedTrack& track = trace.track_of(i);
-    if (track.kind != TrackKind::stream) continue;
     DeviceActivities& device = devices.try_emplace(track.device).first->second;
     auto& stream = stream_of_track[events.track[i]];
     if (!stream) {
@@ -109,7 +138,7 @@ std::vector<DeviceActivities> device_activities(const ImportedTrace& trace) {
     device.device = track.device;
     device.activities.push_back({.event = i,
                                  .stream = *stream,
-                                 .kind = *kind,
+                                 .kind = *kinds[events.category[i]],
                                  .span_class = events.span_class[i],
                                  .window = {{events.start_ns[i]}, {events.end_ns(i)}}});
   }
@@ -122,24 +151,17 @@ DeviceFigures device_figures(const DeviceActivities& device) {
   DeviceFigures figures;
   if (device.activities.empty()) return figures;
   count(device, figures);
-  Sorted windows = sorted(device);
-  figures.sum_of_compute = sum_of(windows.compute);
-  figures.sum_of_communication = sum_of(windows.communication);
-  figures.sum_of_copies = sum_of(windows.copies);
-  for (std::size_t i = 0; i < device.streams.size(); ++i) {
-    auto& of_stream = windows.streams[i];
-    put_in_order(of_stream);
-    figures.streams.push_back({.stream = device.streams[i],
-                               .activities = static_cast<std::int64_t>(of_stream.size()),
-                               .sum = sum_of(of_stream),
-                               .overlapping = count_overlapping(of_stream)});
-    figures.streams.back().busy = IntervalUnion(std::move(of_stream)).length();
+  Streams streams(device);
+  RunningAccount account;
+  for (const std::uint32_t index : by_begin(device)) {
+    const DeviceActivity& activity = device.activities[index];
+    streams.add(activity);
+    account.add(activity.window, activity.span_class);
+    add_to_sums(activity, figures);
   }
-  const BusyTimes busy{.compute = IntervalUnion(std::move(windows.compute)),
-                       .communication = IntervalUnion(std::move(windows.communication)),
-                       .copies = IntervalUnion(std::move(windows.copies))};
-  figures.copies = busy.copies.length();
-  figures.time = account(busy, figures.window);
+  figures.streams = std::move(streams).take();
+  figures.time = account.account(figures.window);
+  figures.copies = account.copies();
   return figures;
 }
 

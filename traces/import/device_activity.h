@@ -3,12 +3,16 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "traces/analysis.h"
 #include "traces/import/imported_trace.h"
 
 namespace shardscope {
+
+/// Whether events of a category may be a device's activities: kernels, copies and sets.
+bool is_of_devices(std::string_view category);
 
 enum class ActivityKind : std::uint8_t { kernel, memcpy, memset };
 

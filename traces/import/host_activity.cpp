@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <map>
 #include <set>
+#include <utility>
+
+#include "traces/running_account.h"
 
 namespace shardscope {
 namespace {
@@ -25,18 +29,79 @@ void add_call(std::map<std::string_view, CommunicationCalls>& calls, std::string
   of_name.sum += duration;
 }
 
+/// Which events are spans of the host's threads.
+class HostSpans {
+ public:
+  explicit HostSpans(const ImportedTrace& trace) : trace_(trace) {
+    for (const std::string& category : trace.categories)
+      is_host_.push_back(category != "Trace" && category != "gpu_user_annotation");
+  }
+  bool has(std::uint32_t event) const {
+    return trace_.events.phase[event] == 'X' && is_host_[trace_.events.category[event]] &&
+           trace_.track_of(event).kind == TrackKind::thread;
+  }
+
+ private:
+  const ImportedTrace& trace_;
+  std::vector<bool> is_host_;
+};
+
+/// The host's spans of all threads, in order of start: each thread's are in order already.
+class InOrderOfStart {
+ public:
+  explicit InOrderOfStart(const ImportedTrace& trace) : trace_(trace), spans_(trace) {
+    const std::vector<std::uint32_t>& order = trace.by_track;
+    for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+      const std::uint32_t track = trace.events.track[order[begin]];
+      end = begin;
+      while (end < order.size() && trace.events.track[order[end]] == track) ++end;
+      push({.at = begin, .end = end});
+    }
+  }
+
+  /// None after the last.
+  std::optional<std::uint32_t> next() {
+    if (heap_.empty()) return std::nullopt;
+    std::pop_heap(heap_.begin(), heap_.end(), later());
+    const Thread thread = heap_.back();
+    heap_.pop_back();
+    push({.at = thread.at + 1, .end = thread.end});
+    return trace_.by_track[thread.at];
+  }
+
+ private:
+  /// The rest of a thread's place in by_track.
+  struct Thread {
+    std::size_t at = 0, end = 0;
+  };
+
+  void push(Thread thread) {
+    while (thread.at < thread.end && !spans_.has(trace_.by_track[thread.at])) ++thread.at;
+    if (thread.at == thread.end) return;
+    heap_.push_back(thread);
+    std::push_heap(heap_.begin(), heap_.end(), later());
+  }
+  std::function<bool(const Thread&, const Thread&)> later() const {
+    return [this](const Thread& a, const Thread& b) {
+      const auto start = [&](const Thread& of) {
+        return trace_.events.start_ns[trace_.by_track[of.at]];
+      };
+      return start(a) > start(b);
+    };
+  }
+
+  const ImportedTrace& trace_;
+  HostSpans spans_;
+  std::vector<Thread> heap_;
+};
+
 }  // namespace
 
 std::vector<std::uint32_t> host_spans(const ImportedTrace& trace) {
-  std::vector<bool> is_host;
-  for (const std::string& category : trace.categories)
-    is_host.push_back(category != "Trace" && category != "gpu_user_annotation");
+  const HostSpans host(trace);
   std::vector<std::uint32_t> spans;
-  for (std::uint32_t i = 0; i < trace.events.size(); ++i) {
-    if (trace.events.phase[i] == 'X' && is_host[trace.events.category[i]] &&
-        trace.track_of(i).kind == TrackKind::thread)
-      spans.push_back(i);
-  }
+  for (std::uint32_t i = 0; i < trace.events.size(); ++i)
+    if (host.has(i)) spans.push_back(i);
   return spans;
 }
 
@@ -49,23 +114,27 @@ HostFigures host_figures(const ImportedTrace& trace) {
   HostFigures figures;
   std::set<std::uint32_t> threads;
   std::map<std::string_view, CommunicationCalls> calls;
-  std::vector<TimeWindow> busy, calling;
-  for (const std::uint32_t event : host_spans(trace)) {
-    const TimeWindow window = window_of(trace, event);
-    busy.push_back(window);
-    threads.insert(trace.events.track[event]);
+  RunningAccount busy, calling, by_class;
+  InOrderOfStart spans(trace);
+  while (const std::optional<std::uint32_t> event = spans.next()) {
+    const TimeWindow window = window_of(trace, *event);
+    const SpanClass counts_as = host_class(trace, *event);
+    const bool calls_a_library = is_call(trace.name_of(*event));
+    busy.add(window, SpanClass::compute);
+    if (calls_a_library) calling.add(window, SpanClass::communication);
+    by_class.add(window, counts_as);
+    ++figures.events;
+    threads.insert(trace.events.track[*event]);
     figures.without_duration += window.begin == window.end;
     if (!figures.window) figures.window = window;
-    figures.window->begin = std::min(figures.window->begin, window.begin);
     figures.window->end = std::max(figures.window->end, window.end);
-    if (!is_call(trace.name_of(event))) continue;
-    calling.push_back(window);
-    add_call(calls, trace.name_of(event), window.length());
+    if (calls_a_library) add_call(calls, trace.name_of(*event), window.length());
   }
-  figures.events = static_cast<std::int64_t>(busy.size());
+  const TimeWindow window = figures.window.value_or(TimeWindow{});
   figures.threads = static_cast<std::int64_t>(threads.size());
-  figures.busy = IntervalUnion(std::move(busy)).length();
-  figures.calling = IntervalUnion(std::move(calling)).length();
+  figures.busy = busy.account(window).compute;
+  figures.calling = calling.account(window).communication;
+  figures.time = by_class.account(window);
   for (auto& [name, of_name] : calls) {
     of_name.name = name;
     figures.calls.push_back(std::move(of_name));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "traces/analysis.h"
 #include "traces/import/imported_trace.h"
 #include "traces/intervals.h"
 
@@ -34,7 +35,9 @@ struct HostFigures {
   std::int64_t without_duration = 0;
   std::vector<CommunicationCalls> calls;  ///< by name
   Duration calling;                       ///< length of the union of the calls
+  Accounting time;                        ///< of the window, by `host_class`
 };
+/// Walks over the spans in order of their starts, and holds none of them.
 HostFigures host_figures(const ImportedTrace& trace);
 
 /// A training step as the profiler marks it: "ProfilerStep#N".

@@ -3,76 +3,110 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <unordered_map>
+#include <span>
+#include <vector>
 
 namespace shardscope {
 namespace {
 
-using Activities = std::vector<const DeviceActivity*>;
+/// Indices of a device's activities: a trace may have many millions.
+using Activities = std::vector<std::uint32_t>;
 
-/// Begins of the host's calls, by what links them with what they launch; of several the first.
-std::unordered_map<std::uint32_t, Duration> launches_of(const ImportedTrace& trace) {
-  std::unordered_map<std::uint32_t, Duration> launches;
-  const EventColumns& events = trace.events;
-  for (std::uint32_t i = 0; i < events.size(); ++i) {
-    if (events.link[i] == 0 || events.phase[i] != 'X') continue;
-    if (trace.track_of(i).kind != TrackKind::thread) continue;
-    const auto [at, is_new] = launches.try_emplace(events.link[i], Duration{events.start_ns[i]});
-    if (!is_new) at->second = std::min(at->second, {events.start_ns[i]});
+/// The host's calls that launch something, by what links them with it, of one link by start.
+class Launches {
+ public:
+  explicit Launches(const ImportedTrace& trace) : events_(trace.events) {
+    const auto launches = [&](std::size_t i) {
+      return events_.link[i] != 0 && events_.phase[i] == 'X' &&
+             trace.track_of(i).kind == TrackKind::thread;
+    };
+    std::size_t number = 0;
+    for (std::size_t i = 0; i < events_.size(); ++i) number += launches(i);
+    calls_.reserve(number);
+    for (std::size_t i = 0; i < events_.size(); ++i)
+      if (launches(i)) calls_.push_back(static_cast<std::uint32_t>(i));
+    const auto earlier = [&](std::uint32_t a, std::uint32_t b) {
+      if (events_.link[a] != events_.link[b]) return events_.link[a] < events_.link[b];
+      return events_.start_ns[a] < events_.start_ns[b];
+    };
+    if (!std::is_sorted(calls_.begin(), calls_.end(), earlier))
+      std::sort(calls_.begin(), calls_.end(), earlier);
   }
-  return launches;
+
+  /// Of several the first; long ago where the trace does not say.
+  Duration of(std::uint32_t link) const {
+    const auto at = std::lower_bound(
+        calls_.begin(), calls_.end(), link,
+        [&](std::uint32_t call, std::uint32_t wanted) { return events_.link[call] < wanted; });
+    if (at == calls_.end() || events_.link[*at] != link)
+      return {std::numeric_limits<std::int64_t>::min()};
+    return {events_.start_ns[*at]};
+  }
+
+ private:
+  const EventColumns& events_;
+  std::vector<std::uint32_t> calls_;
+};
+
+Activities all_of(const DeviceActivities& device) {
+  Activities activities(device.activities.size());
+  std::iota(activities.begin(), activities.end(), 0U);
+  return activities;
 }
 
 Activities by_begin(const DeviceActivities& device) {
-  Activities activities;
-  for (const DeviceActivity& activity : device.activities) activities.push_back(&activity);
-  std::stable_sort(activities.begin(), activities.end(),
-                   [](const auto* a, const auto* b) { return a->window.begin < b->window.begin; });
+  Activities activities = all_of(device);
+  const auto earlier = [&](std::uint32_t a, std::uint32_t b) {
+    const Duration of_a = device.activities[a].window.begin;
+    const Duration of_b = device.activities[b].window.begin;
+    return of_a != of_b ? of_a < of_b : a < b;
+  };
+  if (!std::is_sorted(activities.begin(), activities.end(), earlier))
+    std::sort(activities.begin(), activities.end(), earlier);
   return activities;
 }
 
 /// When activities of a device end, by class, to ask for the last end in a stretch of time.
 class Ends {
  public:
-  explicit Ends(const DeviceActivities& device) {
-    for (const DeviceActivity& activity : device.activities)
-      ends_.push_back({activity.window.end, &activity});
-    std::sort(ends_.begin(), ends_.end(), [](const End& a, const End& b) {
-      if (a.time != b.time) return a.time < b.time;
-      return is_communication(a) < is_communication(b);
+  explicit Ends(const DeviceActivities& device) : device_(device), ends_(all_of(device)) {
+    std::sort(ends_.begin(), ends_.end(), [this](std::uint32_t a, std::uint32_t b) {
+      if (end_of(a) != end_of(b)) return end_of(a) < end_of(b);
+      if (is_communication(a) != is_communication(b)) return is_communication(b);
+      return a < b;
     });
   }
 
   /// The activity of another stream that ends last within (after, until].
   const DeviceActivity* last(Duration after, Duration until, std::uint32_t stream) const {
-    auto at = std::upper_bound(ends_.begin(), ends_.end(), until,
-                               [](Duration time, const End& end) { return time < end.time; });
-    while (at != ends_.begin() && (--at)->time > after) {
-      if (at->activity->stream != stream) return at->activity;
+    auto at = std::upper_bound(
+        ends_.begin(), ends_.end(), until,
+        [this](Duration time, std::uint32_t activity) { return time < end_of(activity); });
+    while (at != ends_.begin() && end_of(*--at) > after) {
+      if (device_.activities[*at].stream != stream) return &device_.activities[*at];
     }
     return nullptr;
   }
 
  private:
-  struct End {
-    Duration time;
-    const DeviceActivity* activity;
-  };
-  static bool is_communication(const End& end) {
-    return end.activity->span_class == SpanClass::communication;
+  Duration end_of(std::uint32_t activity) const { return device_.activities[activity].window.end; }
+  bool is_communication(std::uint32_t activity) const {
+    return device_.activities[activity].span_class == SpanClass::communication;
   }
-  std::vector<End> ends_;
+
+  const DeviceActivities& device_;
+  Activities ends_;
 };
 
 class Causes {
  public:
   Causes(const ImportedTrace& trace, const DeviceActivities& device, Duration kernel_gap)
-      : trace_(trace), launches_(launches_of(trace)), ends_(device), kernel_gap_(kernel_gap) {}
+      : trace_(trace), launches_(trace), ends_(device), kernel_gap_(kernel_gap) {}
 
   /// Of the gap before `next`, which begins at `after`.
   IdleCause of(Duration after, const DeviceActivity& next) const {
     const Duration begin = next.window.begin;
-    const Duration launched = launch_of(next);
+    const Duration launched = launches_.of(trace_.events.link[next.event]);
     const DeviceActivity* other =
         ends_.last(std::max(after, begin - kernel_gap_), begin, next.stream);
     if (other != nullptr && other->window.end > launched) {
@@ -84,38 +118,42 @@ class Causes {
   }
 
  private:
-  /// Long ago where the trace does not say.
-  Duration launch_of(const DeviceActivity& activity) const {
-    const auto at = launches_.find(trace_.events.link[activity.event]);
-    return at == launches_.end() ? Duration{std::numeric_limits<std::int64_t>::min()} : at->second;
-  }
-
   const ImportedTrace& trace_;
-  std::unordered_map<std::uint32_t, Duration> launches_;
+  Launches launches_;
   Ends ends_;
   Duration kernel_gap_;
 };
 
 /// Gaps between activities in order of their begins.
-IdleTime idle_between(const Activities& activities, const Causes& causes) {
-  IdleTime idle;
-  Duration end = activities.front()->window.begin;
-  for (const DeviceActivity* next : activities) {
-    if (next->window.begin > end) {
-      ++idle.gaps;
-      idle.of(causes.of(end, *next)) += next->window.begin - end;
-    }
-    end = std::max(end, next->window.end);
-  }
-  return idle;
-}
+class IdleTimes {
+ public:
+  IdleTimes(const DeviceActivities& device, const Causes& causes)
+      : device_(device), causes_(causes) {}
 
-/// What takes most of the time; `activities` point at what has a class and a window.
-template <class Activity>
-SpanClass main_class(const std::vector<const Activity*>& activities) {
+  IdleTime between(std::span<const std::uint32_t> activities) const {
+    IdleTime idle;
+    Duration end = device_.activities[activities.front()].window.begin;
+    for (const std::uint32_t index : activities) {
+      const DeviceActivity& next = device_.activities[index];
+      if (next.window.begin > end) {
+        ++idle.gaps;
+        idle.of(causes_.of(end, next)) += next.window.begin - end;
+      }
+      end = std::max(end, next.window.end);
+    }
+    return idle;
+  }
+
+ private:
+  const DeviceActivities& device_;
+  const Causes& causes_;
+};
+
+/// What takes most of the time. `at` gives what has a class and a window.
+template <class Items>
+SpanClass main_class(const Items& items, const auto& at) {
   std::map<SpanClass, std::int64_t> sums;
-  for (const Activity* activity : activities)
-    sums[activity->span_class] += activity->window.length().ns;
+  for (const auto& item : items) sums[at(item).span_class] += at(item).window.length().ns;
   const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
   return std::max_element(sums.begin(), sums.end(), less)->first;
 }
@@ -151,14 +189,22 @@ std::vector<IdleTime> idle_times(const ImportedTrace& trace, const DeviceActivit
                                  Duration kernel_gap) {
   if (device.activities.empty()) return {};
   const Causes causes(trace, device, kernel_gap);
-  const Activities all = by_begin(device);
-  std::vector<Activities> streams(device.streams.size());
-  for (const DeviceActivity* activity : all) streams[activity->stream].push_back(activity);
-  std::vector<IdleTime> idle{idle_between(all, causes)};
-  for (std::size_t i = 0; i < streams.size(); ++i) {
-    idle.push_back(idle_between(streams[i], causes));
-    idle.back().stream = device.streams[i];
-    idle.back().span_class = main_class(streams[i]);
+  const IdleTimes times(device, causes);
+  Activities order = by_begin(device);
+  std::vector<IdleTime> idle{times.between(order)};
+  const auto stream_of = [&](std::uint32_t activity) { return device.activities[activity].stream; };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return stream_of(a) < stream_of(b); });
+  for (auto begin = order.begin(); begin != order.end();) {
+    const std::uint32_t stream = stream_of(*begin);
+    const auto end =
+        std::find_if(begin, order.end(), [&](std::uint32_t a) { return stream_of(a) != stream; });
+    const std::span<const std::uint32_t> own(begin, end);
+    idle.push_back(times.between(own));
+    idle.back().stream = device.streams[stream];
+    idle.back().span_class = main_class(
+        own, [&](std::uint32_t a) -> const DeviceActivity& { return device.activities[a]; });
+    begin = end;
   }
   return idle;
 }
@@ -175,7 +221,8 @@ std::vector<IdleTime> hta_idle_times(const std::vector<HtaEvent>& events, Durati
     });
     idle.push_back(hta_stream(kernels, kernel_gap));
     idle.back().stream = std::to_string(stream);
-    idle.back().span_class = main_class(kernels);
+    idle.back().span_class =
+        main_class(kernels, [](const HtaEvent* event) -> const HtaEvent& { return *event; });
   }
   return idle;
 }

@@ -107,6 +107,20 @@ std::string without_parameters(std::string_view function) {
 
 }  // namespace
 
+std::string innermost_own_frame(const MemorySnapshot& snapshot, std::uint32_t stack) {
+  constexpr std::array elsewhere{std::string_view("-packages/"), std::string_view("lib/python"),
+                                 std::string_view("<frozen ")};
+  for (const std::uint32_t frame : snapshot.stack(stack)) {
+    const std::string_view file = snapshot.names[snapshot.frames[frame].file];
+    if (!file.ends_with(".py")) continue;
+    if (std::none_of(elsewhere.begin(), elsewhere.end(), [&](std::string_view part) {
+          return file.find(part) != std::string_view::npos;
+        }))
+      return frame_text(snapshot, frame);
+  }
+  return {};
+}
+
 std::string innermost_telling_frame(const MemorySnapshot& snapshot, std::uint32_t stack) {
   std::string python = innermost_python_frame(snapshot, stack);
   if (!python.empty()) return python;

@@ -152,4 +152,8 @@ std::string innermost_python_frame(const MemorySnapshot& snapshot, std::uint32_t
 /// it, without its parameters: "at::cuda::allocateCUDABlasWorkspace"; empty where none has a name.
 std::string innermost_telling_frame(const MemorySnapshot& snapshot, std::uint32_t stack);
 
+/// The innermost frame of Python code that is of no installed package and not of Python itself, so
+/// most likely of the training script; empty where there is none.
+std::string innermost_own_frame(const MemorySnapshot& snapshot, std::uint32_t stack);
+
 }  // namespace shardscope

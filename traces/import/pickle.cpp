@@ -251,7 +251,16 @@ class PickleReader {
     if (stack_.size() < base() + 2) return damaged("a call of nothing");
     const std::array<PickleValue, 2> values{stack_[stack_.size() - 2], stack_.back()};
     stack_.resize(stack_.size() - 2);
-    push_container(PickleKind::object, values);
+    makes_dict(values) ? push_container(PickleKind::dict, {})
+                       : push_container(PickleKind::object, values);
+  }
+
+  /// Whether a call gives a dict whose items are set afterwards.
+  bool makes_dict(const std::array<PickleValue, 2>& call) const {
+    if (call[0].kind != PickleKind::name || call[1].kind != PickleKind::tuple) return false;
+    const std::string_view name = texts_.names()[call[0].at];
+    return name == "collections.defaultdict" ||
+           (name == "collections.OrderedDict" && pickle_.containers_[call[1].at].size == 0);
   }
 
   void named_by_id() {
@@ -267,6 +276,7 @@ class PickleReader {
     if (stack_.size() < base() + 2) return damaged("a state of nothing");
     const PickleValue state = stack_.back();
     stack_.pop_back();
+    if (stack_.back().kind == PickleKind::dict) return;  // attributes of an OrderedDict
     if (stack_.back().kind != PickleKind::object) return damaged("a state of what is no object");
     extend(stack_.back(), {&state, 1});
   }
@@ -278,7 +288,9 @@ class PickleReader {
                  .what = fmt::format("opcode {} at byte {} is more than plain data, and nothing of "
                                      "a file is ever executed",
                                      opcode, at_),
-                 .way_out = "a memory snapshot of PyTorch has plain data only"});
+                 .way_out = bounds_.keeps_objects
+                                ? "save it by torch.save, whose pickles have no such opcode"
+                                : "a memory snapshot of PyTorch has plain data only"});
   }
 
   void stop(std::string problem) {
@@ -414,7 +426,9 @@ class PickleReader {
   }
 
   void extend_top(PickleKind kind, std::span<const PickleValue> values) {
-    if (stack_.size() <= base() || stack_.back().kind != kind) return damaged("nothing to add to");
+    if (stack_.size() <= base()) return damaged("nothing to add to");
+    if (stack_.back().kind == PickleKind::object) return;  // of a class's own kind of list or dict
+    if (stack_.back().kind != kind) return damaged("nothing to add to");
     if (kind == PickleKind::dict && values.size() % 2 != 0) return damaged("a key without a value");
     extend(stack_.back(), values);
   }

@@ -100,8 +100,10 @@ inline constexpr std::string_view persistent_id_name = "persistent id";
 /// Reads a pickle of protocol 2 to 5 that holds dicts, lists, tuples, numbers, texts and bytes. An
 /// opcode that would look up, build or call anything is refused: Error with its name and offset.
 /// Where objects are kept, those of classes, calls, states and persistent ids are noted as data
-/// (`PickleKind::object`); nothing is looked up or called then either.
-/// One that is cut off or damaged gives what stood before, every open container closed.
+/// (`PickleKind::object`); nothing is looked up or called then either. An OrderedDict or
+/// defaultdict is a dict, without its attributes; what is added to an object of another class is
+/// passed over. One that is cut off or damaged gives what stood before, every open container
+/// closed.
 Pickle read_pickle(TextInput& input, const std::string& name, const PickleBounds& bounds = {});
 
 }  // namespace shardscope

@@ -54,24 +54,19 @@ DeviceActivities as_one(const std::vector<DeviceActivities>& devices) {
   return all;
 }
 
-/// When the host computed and when it communicated.
-BusyTimes host_times(const ImportedTrace& trace) {
-  std::vector<TimeWindow> compute, communication;
+IntervalUnion host_compute(const ImportedTrace& trace) {
+  std::vector<TimeWindow> windows;
   for (const std::uint32_t event : host_spans(trace)) {
-    const TimeWindow window{{trace.events.start_ns[event]}, {trace.events.end_ns(event)}};
-    const SpanClass counts_as = host_class(trace, event);
-    if (counts_as == SpanClass::communication) communication.push_back(window);
-    if (counts_as == SpanClass::compute) compute.push_back(window);
+    if (host_class(trace, event) == SpanClass::compute)
+      windows.push_back({{trace.events.start_ns[event]}, {trace.events.end_ns(event)}});
   }
-  return {.compute = IntervalUnion(std::move(compute)),
-          .communication = IntervalUnion(std::move(communication)),
-          .copies = {}};
+  return IntervalUnion(std::move(windows));
 }
 
 RankReport host_report(const ImportedTrace& trace) {
   const HostFigures figures = host_figures(trace);
   RankReport report{.file = trace.file,
-                    .time = account(host_times(trace), figures.window.value_or(TimeWindow{})),
+                    .time = figures.time,
                     .events = figures.events,
                     .streams = figures.threads};
   add_memory(trace, report);
@@ -79,7 +74,7 @@ RankReport host_report(const ImportedTrace& trace) {
 }
 
 IntervalUnion compute_of(const std::vector<DeviceActivities>& devices, const ImportedTrace& trace) {
-  if (devices.empty()) return host_times(trace).compute;
+  if (devices.empty()) return host_compute(trace);
   std::vector<TimeWindow> windows;
   for (const DeviceActivities& device : devices) {
     for (const DeviceActivity& activity : device.activities) {
@@ -165,7 +160,8 @@ std::vector<ImportedCollective> add_trace(const ImportedTrace& trace, std::int64
   }
   for (std::size_t i = first; i < report.ranks.size(); ++i) report.ranks[i].rank = rank;
   std::vector<ImportedCollective> collectives = imported_collectives(trace);
-  add_groups(rank, collectives, compute_of(devices, trace), report.groups);
+  if (!collectives.empty())
+    add_groups(rank, collectives, compute_of(devices, trace), report.groups);
   for (const ImportedCollective& collective : collectives)
     report.collectives.push_back({rank, collective});
   report.imports.push_back({trace.file, trace.report});

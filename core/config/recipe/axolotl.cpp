@@ -18,7 +18,6 @@ constexpr LeftOut left_out[] = {
     {"unfrozen_parameters", "the whole model is taken to train"},
     {"tiled_mlp", "tiled layers need less memory than is predicted"},
     {"chunked_cross_entropy", "a loss in chunks needs less memory than is predicted"},
-    {"cut_cross_entropy", "a loss without logits needs less memory than is predicted"},
     {"liger_layer_norm", "Liger's kernels need less memory than is predicted"},
     {"liger_cross_entropy", "Liger's kernels need less memory than is predicted"},
     {"flash_attn_cross_entropy", "its loss is not modelled: PyTorch's is taken"},
@@ -340,30 +339,52 @@ std::string attention_of(Keys& keys) {
   return named == "eager" || eager ? "eager" : "";
 }
 
-/// Whether axolotl's plug-in for Liger is on. What other plug-ins change is said to be left out.
-bool has_liger_plugin(Keys& keys) {
-  bool is_there = false;
+/// axolotl's plug-ins that are modelled.
+struct Plugins {
+  bool liger = false;
+  bool cut_cross_entropy = false;
+};
+
+/// What other plug-ins change is said to be left out.
+Plugins plugins_of(Keys& keys) {
+  Plugins there;
   std::string others;
   for (const std::string& plugin : keys.names("plugins")) {
-    const bool liger = plugin.ends_with(".LigerPlugin");
-    is_there = is_there || liger;
-    if (!liger) others += (others.empty() ? "" : ", ") + plugin;
+    if (plugin.ends_with(".LigerPlugin"))
+      there.liger = true;
+    else if (plugin.ends_with(".CutCrossEntropyPlugin"))
+      there.cut_cross_entropy = true;
+    else
+      others += (others.empty() ? "" : ", ") + plugin;
   }
   if (!others.empty())
     keys.warn("plugins", "not-modelled", fmt::format("is not modelled: {}", others), {});
-  return is_there;
+  return there;
+}
+
+/// The plug-in is on by itself. Source: axolotl at 0206321, integrations/cut_cross_entropy/args.py.
+std::string loss_of(Keys& keys, const Plugins& plugins) {
+  const bool given = keys.has("cut_cross_entropy");
+  const bool on = keys.flag("cut_cross_entropy", true);
+  if (plugins.cut_cross_entropy) return on ? "cut" : "";
+  if (given && on)
+    keys.warn("cut_cross_entropy", "ignored-key",
+              "does nothing without the plug-in "
+              "axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin",
+              "add it to plugins, or remove the key");
+  return "";
 }
 
 /// The switches of axolotl's plug-in for Liger, as --liger takes them. Source: axolotl at 0206321,
 /// integrations/liger/plugin.py.
-std::string liger_of(Keys& keys) {
+std::string liger_of(Keys& keys, const Plugins& plugins) {
   constexpr std::pair<std::string_view, std::string_view> switches[] = {
       {"liger_rope", "rope"},
       {"liger_rms_norm", "rms_norm"},
       {"liger_glu_activation", "swiglu"},
       {"liger_swiglu", "swiglu"},  // its name of earlier
       {"liger_fused_linear_cross_entropy", "fused_linear_cross_entropy"}};
-  const bool is_there = has_liger_plugin(keys);
+  const bool is_there = plugins.liger;
   std::string names;
   for (const auto& [key, name] : switches) {
     if (!keys.flag(key, false)) continue;
@@ -428,7 +449,9 @@ Recipe read_axolotl(const ConfigValue& value, const std::string& file) {
   set_checkpointing(keys, arguments);
   set_sharding(keys, arguments);
   recipe.attention = attention_of(keys);
-  recipe.liger = liger_of(keys);
+  const Plugins plugins = plugins_of(keys);
+  recipe.liger = liger_of(keys, plugins);
+  recipe.loss = loss_of(keys, plugins);
   note_kernels(keys, kind, is_8bit, recipe);
   if (!recipe.quantization.empty())
     recipe.assumed.emplace_back(

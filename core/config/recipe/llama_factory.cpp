@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <iterator>
+
 #include "core/config/recipe/recipe_keys.h"
 #include "core/config/recipe/tools.h"
 
@@ -32,6 +34,12 @@ constexpr LeftOut left_out[] = {
     {"fp8", "FP8 is not modelled"},
     {"train_from_scratch", "weights are made rather than loaded"},
     {"moe_aux_loss_coef", "the loss of the router is left out"}};
+
+/// Of our families. Source: llamafactory 0.9.5, model/model_utils/liger_kernel.py; others get a
+/// warning.
+constexpr std::string_view liger_families[] = {
+    "gemma",   "gemma2",  "gemma3_text", "glm",  "glm4",  "gpt_oss", "granite",  "llama",
+    "mistral", "mixtral", "olmo2",       "phi3", "qwen2", "qwen3",   "qwen3_moe"};
 
 constexpr std::string_view no_bearing[] = {"adapter_folder",
                                            "cache_dir",
@@ -225,7 +233,10 @@ Recipe read_llama_factory(const ConfigValue& value, const std::string& file) {
   const std::string attention = keys.text("flash_attn", "auto");
   if (attention == "fa2") recipe.attention = "flash";
   if (attention == "disabled") recipe.attention = "eager";
-  if (keys.flag("enable_liger_kernel", false)) recipe.liger = "on";
+  if (keys.flag("enable_liger_kernel", false)) {
+    recipe.liger = "on";
+    recipe.liger_families.assign(std::begin(liger_families), std::end(liger_families));
+  }
   if (lora && !arguments.has("ddp_find_unused_parameters"))
     arguments.set("ddp_find_unused_parameters", false);
   keys.finish(left_out, no_bearing, trainer_keys(), "LLaMA-Factory");

@@ -31,6 +31,9 @@ struct Recipe {
   std::optional<std::int64_t> length;    ///< tokens of a sequence
   std::string attention;                 ///< as --attention takes it; empty: the default
   std::string liger;                     ///< as --liger takes it; empty: none
+  std::string loss;                      ///< as --loss takes it; empty: the model's
+  /// The model types that the tool turns Liger on for; empty: all that Liger has.
+  std::vector<std::string_view> liger_families = {};
 
   /// Of tools with a training loop of their own.
   struct OwnLoop {
@@ -42,6 +45,8 @@ struct Recipe {
     std::string implementation;  ///< of torch.optim; empty: bitsandbytes'
     double clip = 0;
     bool checkpoints = false;
+    bool steps_in_backward = false;
+    bool offloads_activations = false;
   };
   std::optional<OwnLoop> own_loop;
   std::optional<std::int64_t> world;  ///< where the file says it

@@ -8,8 +8,6 @@ namespace {
 
 constexpr LeftOut left_out[] = {
     {"compile", "torch.compile is left out: compiled kernels need less memory"},
-    {"enable_activation_offloading", "activations in host memory need less device memory"},
-    {"optimizer_in_bwd", "gradients that go at once need less memory than is predicted"},
     {"fsdp_cpu_offload", "parameters on the host need less device memory"},
     {"fsdp_reshard_after_forward", "units are taken to be resharded after the forward"},
     {"custom_sharded_layers", "layers that are units of their own are left out"},
@@ -128,6 +126,21 @@ std::string precision_of(Keys& keys) {
   throw keys.error("dtype", fmt::format("{} is not modelled", dtype), "bf16 and fp32 are");
 }
 
+/// As --loss takes it. TransformerDecoder makes its logits float32 unless the loss takes them in
+/// chunks; LinearCrossEntropyLoss makes the chunks itself. Source: torchtune 0.6,
+/// modules/transformer.py, modules/loss.
+std::string loss_of(Keys& keys) {
+  const ConfigValue given = keys.take("loss");
+  const std::string loss = component(given);
+  const bool in_chunks = loss.find("LinearCrossEntropyLoss") != std::string::npos ||
+                         loss.find("CEWithChunkedOutputLoss") != std::string::npos;
+  if (!in_chunks) return "float";
+  constexpr std::int64_t usual = 8;
+  const ConfigValue chunks = given.get("num_output_chunks");
+  const std::int64_t count = chunks.is_integer() ? chunks.integer() : usual;
+  return count > 1 ? fmt::format("chunks:{}", count) : "float";
+}
+
 }  // namespace
 
 Recipe read_torchtune(const ConfigValue& value, const std::string& file) {
@@ -145,6 +158,8 @@ Recipe read_torchtune(const ConfigValue& value, const std::string& file) {
   loop.micro_batches = keys.count("gradient_accumulation_steps", 1);
   loop.clip = keys.number("clip_grad_norm", 0);
   loop.checkpoints = keys.flag("enable_activation_checkpointing", false);
+  loop.offloads_activations = keys.flag("enable_activation_offloading", false);
+  loop.steps_in_backward = keys.flag("optimizer_in_bwd", false);
   read_optimizer(keys, keys.take("optimizer"), loop);
   const ConfigValue checkpointer = keys.take("checkpointer");
   if (const ConfigValue folder = checkpointer.get("checkpoint_dir"); folder.is_string())
@@ -152,11 +167,7 @@ Recipe read_torchtune(const ConfigValue& value, const std::string& file) {
   const ConfigValue length = keys.take("tokenizer").get("max_seq_len");
   if (length.is_integer() && length.integer() > 0) recipe.length = length.integer();
   keys.take("dataset");
-  const std::string loss = component(keys.take("loss"));
-  if (loss.find("LinearCrossEntropy") != std::string::npos ||
-      loss.find("Chunked") != std::string::npos)
-    keys.warn("loss", "not-modelled",
-              "is not modelled: a loss in chunks needs less memory than is predicted", {});
+  recipe.loss = loss_of(keys);
   recipe.assumed.emplace_back("torchtune's modules are taken as those of transformers");
   keys.finish(left_out, no_bearing, {}, "torchtune");
   recipe.findings = by_line(keys.take_findings(), recipe.findings);

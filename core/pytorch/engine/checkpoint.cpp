@@ -9,6 +9,7 @@
 #include "core/pytorch/engine/autocast.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/engine.h"
+#include "core/pytorch/engine/saved_tensor_scope.h"
 #include "core/pytorch/engine/selective.h"
 #include "core/pytorch/engine/views.h"
 
@@ -117,25 +118,11 @@ std::shared_ptr<SavedTensorHooks> recomputation_hooks(const std::shared_ptr<Fram
   return hooks;
 }
 
-/// Pushes hooks for the length of a scope.
-class WithHooks {
- public:
-  WithHooks(Session& s, std::shared_ptr<SavedTensorHooks> hooks) : s_(s) {
-    s_.saved_tensor_hooks.push_back(std::move(hooks));
-  }
-  WithHooks(const WithHooks&) = delete;
-  WithHooks& operator=(const WithHooks&) = delete;
-  ~WithHooks() { s_.saved_tensor_hooks.pop_back(); }
-
- private:
-  Session& s_;
-};
-
 void recompute(Session& s, const std::shared_ptr<Frame>& frame, std::int64_t task) {
   const Arguments arguments = get_inputs(s, *frame);
   frame->recomputed[task] = 0;
   try {
-    const WithHooks hooks(s, recomputation_hooks(frame, task));
+    const SavedTensorScope hooks(s, recomputation_hooks(frame, task));
     const EnableGrad grad(s);
     if (frame->cache) frame->cache->rewind();
     const Scoped<SelectiveCache*> replay(s.selective_replay, frame->cache.get());
@@ -184,7 +171,7 @@ Tensors without_reentry(Session& s, const CheckpointOptions& options,
   frame->autocast = {s.autocast.enabled, s.autocast.dtype};
   if (options.saves) frame->cache = std::make_shared<SelectiveCache>(options.saves);
   save_inputs(s, *frame, arguments);
-  const WithHooks hooks(s, checkpoint_hooks(frame));
+  const SavedTensorScope hooks(s, checkpoint_hooks(frame));
   const Scoped<SelectiveCache*> caching(s.selective_forward, frame->cache.get());
   return function(s, arguments);
 }

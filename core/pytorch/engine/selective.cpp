@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/pytorch/engine/session.h"
+#include "core/pytorch/engine/views.h"
 
 namespace shardscope::eager {
 
@@ -31,6 +33,22 @@ std::optional<Tensors> SelectiveCache::take(const Operator& op) {
 
 void SelectiveCache::rewind() {
   for (Calls& calls : calls_) calls.next = 0;
+}
+
+Tensor as_one_operator(Session& s, const Operator& op, const std::function<Tensor()>& run) {
+  if (SelectiveCache* const replay = s.selective_replay) {
+    if (std::optional<Tensors> kept = replay->take(op)) return std::move(kept->front());
+    const Scoped<SelectiveCache*> unseen(s.selective_replay, nullptr);
+    return run();
+  }
+  SelectiveCache* const cache = s.selective_forward;
+  if (!cache) return run();
+  const Scoped<SelectiveCache*> unseen(s.selective_forward, nullptr);
+  Tensor result = run();
+  std::optional<Tensors> kept;
+  if (cache->keeps(op)) kept = Tensors{detach(s, result)};
+  cache->note(op, std::move(kept));
+  return result;
 }
 
 }  // namespace shardscope::eager

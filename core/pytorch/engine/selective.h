@@ -34,4 +34,8 @@ class SelectiveCache {
   std::vector<Calls> calls_;
 };
 
+/// An operator that a tensor subclass makes of others in `run`: a dispatch mode sees it alone, so
+/// that its result is what a selective checkpoint keeps.
+Tensor as_one_operator(Session& s, const Operator& op, const std::function<Tensor()>& run);
+
 }  // namespace shardscope::eager

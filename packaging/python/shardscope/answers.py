@@ -98,6 +98,16 @@ class HostMemory(Answer):
 
 
 @dataclass(init=False, repr=False, eq=False)
+class MemoryAllowance(Answer):
+    """Why a predicted memory is not exact: nine of ten runs need at most so much less or more."""
+
+    item: str
+    below_bytes: int
+    above_bytes: int
+    source: str
+
+
+@dataclass(init=False, repr=False, eq=False)
 class OutOfMemory(Answer):
     """The request for memory that fails."""
 
@@ -163,6 +173,9 @@ class Summary(Answer):
     device_memory_bytes: Optional[int] = None
     margin_bytes: Optional[int] = None
     wanted_margin_bytes: Optional[int] = None
+    memory_low_bytes: Optional[int] = None
+    memory_high_bytes: Optional[int] = None  # None where it runs out of memory
+    memory_allowances: tuple[MemoryAllowance, ...] = ()
     host_memory: Optional[HostMemory] = None
     mfu_share: Optional[float] = None
     mfu_formula: str = ""

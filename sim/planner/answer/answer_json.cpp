@@ -1,5 +1,7 @@
 #include "sim/planner/answer/answer_json.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "sim/planner/choice_json.h"
@@ -28,6 +30,19 @@ Json run_json(const Candidate& candidate, const Inputs& inputs) {
   return json;
 }
 
+/// Null where the power limit of the GPU is not known.
+Json energy_json(const Candidate& candidate, const Inputs& inputs) {
+  const auto energy = most_energy_kwh(candidate.gpu_hours, inputs.profile);
+  if (!energy) return {};
+  const auto run = run_cost(candidate.summary.step_time, candidate.choice.mesh.world(),
+                            inputs.question.tokens_per_batch, inputs.goals);
+  const auto source = inputs.profile.provenance.find("gpu");
+  return {{"power_limit_w", inputs.profile.gpu->power_limit.watts},
+          {"source", source != inputs.profile.provenance.end() ? source->second.source : ""},
+          {"kwh_per_1e9_tokens", *energy},
+          {"run_kwh", run ? Json(*most_energy_kwh(run->gpu_hours, inputs.profile)) : Json()}};
+}
+
 Json candidate_json(const Candidate& candidate, const Inputs& inputs) {
   Json json = summary_json(candidate.summary);
   json["place"] = candidate.place;
@@ -43,6 +58,7 @@ Json candidate_json(const Candidate& candidate, const Inputs& inputs) {
   json["slower_low_share"] = candidate.slower_low_share;
   json["slower_high_share"] = candidate.slower_high_share;
   json["run"] = run_json(candidate, inputs);
+  json["energy_at_most"] = energy_json(candidate, inputs);
   json["folder"] = fmt::format("places/{}", candidate.place);
   return json;
 }

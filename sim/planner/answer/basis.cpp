@@ -1,6 +1,16 @@
 #include "sim/planner/answer/basis.h"
 
+#include "traces/memory_fit.h"
+
 namespace shardscope::planner {
+namespace {
+
+/// 0 where the device's memory is not known.
+Bytes usual_margin_of(const HardwareProfile& profile) {
+  return profile.memory > Bytes{} ? usual_margin(profile.memory) : Bytes{};
+}
+
+}  // namespace
 
 Basis::Basis(const Inputs& of)
     : inputs(of),
@@ -13,7 +23,8 @@ Basis::Basis(const Inputs& of)
              .costs = costs,
              .native_target = of.native_target,
              .allocator = of.allocator,
-             .margin = of.margin.value_or(Bytes{}),
-             .findings = &findings} {}
+             .margin = of.margin.value_or(usual_margin_of(of.profile)),
+             .findings = &findings,
+             .host_memory = of.host_memory} {}
 
 }  // namespace shardscope::planner

@@ -41,7 +41,7 @@ std::optional<Choice> fastest(const std::vector<Choice>& choices, const TrialInp
 
 bool is_better(const Summary& changed, const Summary& given) {
   constexpr double worth_a_change = 0.99;
-  if (memory_fit(changed) != MemoryFit::yes) return false;
+  if (!leaves_margin(changed)) return false;
   return !given.fits || static_cast<double>(changed.step_time.ns) <
                             worth_a_change * static_cast<double>(given.step_time.ns);
 }

@@ -32,9 +32,10 @@ struct Inputs {
   Model model;
   JsonValue config;  ///< the config.json; an empty object where only native is asked
   HardwareProfile profile;
-  Target native_target;         ///< what the native runtime's device asks of its schedules
-  AllocatorSettings allocator;  ///< of PyTorch's runtimes
-  std::optional<Bytes> margin;  ///< of a device that stays free; none: memory not known
+  Target native_target;              ///< what the native runtime's device asks of its schedules
+  AllocatorSettings allocator;       ///< of PyTorch's runtimes
+  std::optional<Bytes> margin;       ///< asked to stay free of a device; none: the usual one
+  std::optional<Bytes> host_memory;  ///< of a node; none: not checked
   Objective objective = Objective::time;
   std::size_t places = 5;                    ///< strategies to rank
   std::vector<ShardingStrategy> strategies;  ///< those that are weighed; empty: all

@@ -24,14 +24,14 @@ bool is_frugal(const Choice& choice) {
          choice.sharding == ShardingStrategy::full_shard;
 }
 
-std::string distance(const Outcome& least, const Choice& choice, const Inputs& inputs) {
+std::string distance(const Outcome& least, const Choice& choice, const TrialInputs& inputs) {
   const Bytes device = inputs.profile.memory;
   if (least.memory <= device)
     return fmt::format(
         "nearest: {} needs {} of {} and leaves less than the margin of "
         "{}; --margin 0 ranks such choices",
         text_of(choice), rounded_text(least.memory), rounded_text(device),
-        rounded_text(inputs.margin.value_or(Bytes{})));
+        rounded_text(inputs.margin));
   return fmt::format("nearest: {} needs {} of the {} that a device has: {} too much",
                      text_of(choice), rounded_text(least.memory), rounded_text(device),
                      rounded_text(least.memory - device));
@@ -87,7 +87,7 @@ std::vector<std::string> advice_where_nothing_fits(const Weighed& weighed, const
             "more ranks (--world A..B), or allow more time"};
   }
   if (const Outcome* least = nearest(weighed.others))
-    advice.push_back(distance(*least, weighed.choices[least->choice], basis.inputs));
+    advice.push_back(distance(*least, weighed.choices[least->choice], basis.trials));
   if (std::ranges::none_of(weighed.choices, is_frugal))
     advice.emplace_back(
         "nothing that was asked for shards the parameters: --runtime fsdp2 and deepspeed do");

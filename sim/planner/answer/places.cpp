@@ -35,8 +35,9 @@ SearchResult fastest_within(Bytes memory, const std::vector<Choice>& choices, co
   HardwareProfile smaller = basis.inputs.profile;
   smaller.memory = memory;
   const TrialInputs& on = basis.trials;
-  const TrialInputs trials{on.model,         on.config,    on.training, smaller,    on.costs,
-                           on.native_target, on.allocator, Bytes{},     on.findings};
+  const TrialInputs trials{on.model,    on.config,        on.training,  smaller,
+                           on.costs,    on.native_target, on.allocator, Bytes{},
+                           on.findings, on.host_memory};
   return search(choices, trials, {.places = 1, .stop = watcher.stop});
 }
 
@@ -68,15 +69,25 @@ void keep_best(std::vector<Candidate>& candidates, Objective objective, std::siz
   if (candidates.size() > places) candidates.resize(places);
 }
 
+std::vector<Bytes> smaller_memories(const Summary& best) {
+  std::vector<Bytes> memories;
+  const Bytes needed = needed_memory(best);
+  if (best.device_memory) {
+    const Bytes roomy = *best.device_memory - 2 * usual_margin(*best.device_memory);
+    if (roomy > Bytes{} && roomy < needed) memories.push_back(roomy);
+  }
+  for (const double share : {0.7, 0.45, 0.25})
+    memories.push_back({static_cast<std::int64_t>(share * static_cast<double>(needed.count))});
+  return memories;
+}
+
 std::size_t add_smaller(std::vector<Candidate>& candidates, const std::vector<Choice>& choices,
                         const Basis& basis, const Watcher& watcher) {
-  const Bytes best = needed_memory(candidates.front().summary);
   std::vector<Choice> plain = choices;
   std::erase_if(plain, [](const Choice& choice) { return !is_plain(choice); });
   std::size_t simulated = 0;
-  for (const double share : {0.7, 0.45, 0.25}) {
+  for (const Bytes memory : smaller_memories(candidates.front().summary)) {
     if (watcher.stop.stop_requested()) break;
-    const Bytes memory{static_cast<std::int64_t>(share * static_cast<double>(best.count))};
     const SearchResult found = fastest_within(memory, plain, basis, watcher);
     simulated += found.simulated;
     if (found.ranked.empty()) break;
@@ -87,7 +98,7 @@ std::size_t add_smaller(std::vector<Candidate>& candidates, const std::vector<Ch
     Candidate candidate = candidate_of(choice, basis);
     const auto slowest = slowest_step(basis.inputs, choice.mesh.world());
     if (slowest && candidate.summary.step_time > slowest->time) break;
-    if (memory_fit(candidate.summary) == MemoryFit::yes) candidates.push_back(std::move(candidate));
+    if (leaves_margin(candidate.summary)) candidates.push_back(std::move(candidate));
   }
   return simulated;
 }

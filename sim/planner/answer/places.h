@@ -16,6 +16,11 @@ std::vector<Candidate> ranked_candidates(const Weighed& weighed, const Basis& ba
 /// Keeps the best `places` of the candidates by the objective, best first.
 void keep_best(std::vector<Candidate>& candidates, Objective objective, std::size_t places);
 
+/// What smaller candidates may need, the most first: what leaves two usual margins, where the best
+/// leaves less, and shares of what the best needs. Example: the best needs 79 of 80 GiB: 73.6 GiB
+/// (two margins of 3.2 stay free), then 70, 45 and 25% of 79.
+std::vector<Bytes> smaller_memories(const Summary& best);
+
 /// Looks for the fastest choices of plain settings that do with a part of the best one's memory,
 /// and puts those behind the candidates that are not among them. Returns how many were simulated.
 std::size_t add_smaller(std::vector<Candidate>& candidates, const std::vector<Choice>& choices,

@@ -15,7 +15,9 @@ namespace {
 /// else what needs least memory.
 bool says_more(const Outcome& a, const Outcome& b) {
   if (a.reason != b.reason) return a.reason < b.reason;
-  if (a.reason == Reason::out_of_memory || a.reason == Reason::larger) return a.memory < b.memory;
+  if (a.reason == Reason::out_of_memory || a.reason == Reason::out_of_host_memory ||
+      a.reason == Reason::larger)
+    return a.memory < b.memory;
   return a.time < b.time;
 }
 
@@ -32,10 +34,8 @@ Rejected beyond_the_allocator(const Candidate& candidate) {
 std::vector<Rejected> take_out_unfit(std::vector<Candidate>& candidates) {
   std::vector<Rejected> rejected;
   for (const Candidate& candidate : candidates)
-    if (memory_fit(candidate.summary) != MemoryFit::yes)
-      rejected.push_back(beyond_the_allocator(candidate));
-  std::erase_if(candidates,
-                [](const Candidate& c) { return memory_fit(c.summary) != MemoryFit::yes; });
+    if (!leaves_margin(candidate.summary)) rejected.push_back(beyond_the_allocator(candidate));
+  std::erase_if(candidates, [](const Candidate& c) { return !leaves_margin(c.summary); });
   return rejected;
 }
 

@@ -34,6 +34,12 @@ std::optional<RunCost> run_cost(Duration step, int world, std::int64_t tokens_pe
   return cost;
 }
 
+std::optional<double> most_energy_kwh(double gpu_hours, const HardwareProfile& profile) {
+  constexpr double watts_a_kilowatt = 1000;
+  if (!profile.gpu || profile.gpu->power_limit.watts <= 0) return std::nullopt;
+  return gpu_hours * profile.gpu->power_limit.watts / watts_a_kilowatt;
+}
+
 std::optional<SlowestStep> slowest_step(int world, std::int64_t tokens_per_step,
                                         const Goals& goals) {
   std::optional<SlowestStep> slowest;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/base/quantities.h"
+#include "sim/hardware/hardware_profile.h"
 
 namespace shardscope::planner {
 
@@ -29,6 +30,11 @@ struct RunCost {
 /// and 1 s on 8 GPUs are 1,000 steps, 0.0116 days and 2.22 GPU-hours. None without tokens to train.
 std::optional<RunCost> run_cost(Duration step, int world, std::int64_t tokens_per_step,
                                 const Goals& goals);
+
+/// What the GPUs take at their power limit, in kWh: an upper bound of them alone, without hosts,
+/// network and cooling. Example: 2 GPU-hours at 700 W are 1.4 kWh. None where the profile has no
+/// power limit.
+std::optional<double> most_energy_kwh(double gpu_hours, const HardwareProfile& profile);
 
 /// The longest step that meets all goals, and which goal it comes from: "--deadline 2".
 struct SlowestStep {

@@ -33,7 +33,8 @@ TEST(SpanLanes, APixelShowsTheBusiestColourAndHowBusyItIs) {
   const SpanLane lane = lane_of({{.begin = 0, .end = 10, .colour = SpanColour::gather},
                                  {.begin = 20, .end = 40, .colour = SpanColour::forward},
                                  {.begin = 60, .end = 80, .colour = SpanColour::forward}});
-  EXPECT_THAT(pixels_of(lane, {0, 100, 200}), testing::ElementsAre(LanePixel{forward, 128}, blank));
+  EXPECT_THAT(pixels_of(lane, {0, 100, 200}),
+              ::testing::ElementsAre(LanePixel{forward, 128}, blank));
 }
 
 TEST(SpanLanes, AmongEqualsTheFirstColourIsShown) {
@@ -45,17 +46,18 @@ TEST(SpanLanes, AmongEqualsTheFirstColourIsShown) {
 TEST(SpanLanes, ASpanWithoutDurationIsSeen) {
   const SpanLane lane = lane_of({{.begin = 150, .end = 150, .colour = SpanColour::forward}});
   EXPECT_THAT(pixels_of(lane, {0, 100, 200, 300}),
-              testing::ElementsAre(blank, LanePixel{forward, 0}, blank));
+              ::testing::ElementsAre(blank, LanePixel{forward, 0}, blank));
 }
 
 TEST(SpanLanes, AWideSpanFillsItsPixelsAndIsToldByItself) {
   const SpanLane lane = lane_of({{.begin = 50, .end = 650, .colour = SpanColour::forward}});
   LanePicture picture;
   draw_lane(lane, std::vector<std::int64_t>{0, 100, 200, 300, 400, 500, 600, 700, 800}, picture);
-  EXPECT_THAT(picture.pixels, testing::ElementsAre(LanePixel{forward, 128}, LanePixel{forward, 255},
-                                                   LanePixel{forward, 255}, LanePixel{forward, 255},
-                                                   LanePixel{forward, 255}, LanePixel{forward, 255},
-                                                   LanePixel{forward, 128}, blank));
+  EXPECT_THAT(picture.pixels,
+              ::testing::ElementsAre(LanePixel{forward, 128}, LanePixel{forward, 255},
+                                     LanePixel{forward, 255}, LanePixel{forward, 255},
+                                     LanePixel{forward, 255}, LanePixel{forward, 255},
+                                     LanePixel{forward, 128}, blank));
   ASSERT_EQ(picture.wide.size(), 1u);
   EXPECT_EQ(picture.wide[0].left, 0);
   EXPECT_EQ(picture.wide[0].right, 7);

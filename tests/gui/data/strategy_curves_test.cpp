@@ -23,6 +23,19 @@ TEST(StrategyCurves, BothSidesLieOnTheAxisFromTheirStepsBegin) {
   EXPECT_EQ(curves[1].peak_axis, 25e3);
 }
 
+TEST(StrategyCurves, BandsAreThoseOfTheHighestLevelInEachPart) {
+  // Parts of 10 us: activations come at 20 us.
+  const auto bands = band_pixels(predicted_curve(), {.begin = 0, .end = 120e3}, 12);
+  const auto band = [&](std::size_t pixel, MemoryCategory category) {
+    return (*bands[pixel])[static_cast<std::size_t>(category)];
+  };
+  EXPECT_EQ(band(0, MemoryCategory::parameters), 10_MiB);
+  EXPECT_EQ(band(0, MemoryCategory::activations), 0_MiB);
+  EXPECT_EQ(band(5, MemoryCategory::activations), 5_MiB);
+  EXPECT_EQ(band(5, MemoryCategory::parameters), 10_MiB);
+  EXPECT_FALSE(bands[11]) << "the step ends at 100 us";
+}
+
 TEST(StrategyCurves, OfARunOutOfMemorySaySo) {
   Scenario scenario = *shardscope::testing::small_scenario("one", 1.25);
   scenario.predicted->summary->out_of_memory = OutOfMemorySummary{.step = "setup"};

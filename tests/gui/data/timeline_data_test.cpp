@@ -2,11 +2,14 @@
 
 #include <gmock/gmock.h>
 
+#include "core/format/atomic_file.h"
+#include "gui/data/open_imported.h"
 #include "gui/timeline/range_figures.h"
 #include "gui/timeline/span_details.h"
 #include "gui/timeline/span_links.h"
 #include "gui/timeline/span_search.h"
 #include "gui/timeline/timeline_rows.h"
+#include "tests/gui/run_samples.h"
 #include "tests/gui/scenarios.h"
 
 namespace shardscope::gui {
@@ -49,9 +52,46 @@ TEST(TimelineRows, OfManyRanksTheFirstIsOpenAndOthersShowTheirOverlap) {
   std::vector<std::string> labels;
   for (const TimelineRow& row : rows.rows)
     if (row.kind != RowKind::lane) labels.push_back(row.label);
-  EXPECT_THAT(labels,
-              ::testing::ElementsAre("one, rank 0", "overlap", "overlap", "one, rank 1", "overlap",
-                                     "overlap", "one, rank 2", "overlap", "overlap"));
+  EXPECT_THAT(labels, ::testing::ElementsAre("one, rank 0", "overlap", "overlap", "memory",
+                                             "memory", "one, rank 1", "overlap", "overlap",
+                                             "one, rank 2", "overlap", "overlap"));
+}
+
+TEST(TimelineMemory, LiesOnTheAxisOfItsSideOnOneScale) {
+  // 10 MiB, then 15 MiB from 20 us on; profiled 1.25 times as long and on another clock.
+  const TimelineData data = data_of(small_scenario("one", 1.25, 500));
+  const TimelineBlock& block = data.blocks[0];
+  ASSERT_TRUE(block.predicted_memory && block.profiled_memory);
+  EXPECT_EQ(level_at(*block.predicted_memory, 19'999)->bytes.total(), Bytes{10 << 20});
+  EXPECT_EQ(level_at(*block.predicted_memory, 20'001)->bytes.total(), Bytes{15 << 20});
+  EXPECT_EQ(level_at(*block.profiled_memory, 24'999)->bytes.total(), Bytes{10 << 20});
+  EXPECT_EQ(level_at(*block.profiled_memory, 25'001)->bytes.total(), Bytes{15 << 20});
+  EXPECT_EQ(level_at(*block.profiled_memory, 200'000), nullptr) << "after its end";
+  EXPECT_EQ(block.highest_memory(), Bytes{15 << 20});
+}
+
+TEST(TimelineMemory, TellsTheHostsClockFromTheDevices) {
+  const TimelineData data = data_of(small_scenario("one"));
+  EXPECT_EQ(data.blocks[0].predicted_memory->clock, MemoryClock::host);
+  EXPECT_EQ(data.blocks[0].profiled_memory->clock, MemoryClock::device);
+  std::vector<std::string> details;
+  for (const TimelineRow& row : lay_out_rows(data, {}).rows)
+    if (row.kind == RowKind::memory) details.push_back(row.detail);
+  EXPECT_THAT(details,
+              ::testing::ElementsAre("host's clock, to 15.0 MiB", "device's clock, to 15.0 MiB"));
+}
+
+TEST(TimelineMemory, IsKeptWhileTheAxisIsTheSame) {
+  const ScenarioPointer one = small_scenario("one");
+  const TimelineData data = data_of(one);
+  const auto again = [&](TimeMode mode) {
+    return prepare_timeline({.a = one,
+                             .mode = mode,
+                             .known = data.sources,
+                             .known_memory = {data.blocks[0].profiled_memory}});
+  };
+  EXPECT_EQ(again(TimeMode::step).blocks[0].profiled_memory, data.blocks[0].profiled_memory);
+  EXPECT_NE(again(TimeMode::unit).blocks[0].profiled_memory, data.blocks[0].profiled_memory);
 }
 
 TEST(TimelineRows, FollowOneAnotherWithoutOverlap) {
@@ -148,6 +188,37 @@ TEST(SpanLinks, LeadToTheOtherSideAndToOtherRanks) {
   std::vector<std::size_t> sources;
   for (const SpanPlace& link : linked_spans(data, *place)) sources.push_back(link.source);
   EXPECT_THAT(sources, ::testing::UnorderedElementsAre(0, 1, 2, 3));
+}
+
+TEST(SpanLinks, FollowFlowsFromTheSpanAroundTheirBegin) {
+  const shardscope::testing::ScratchFolder folder;
+  const auto file = folder / "flow.pt.trace.json";
+  write_atomically(file, R"({"schemaVersion": 1, "distributedInfo": {"rank": 0}, "traceEvents": [
+    {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 5, "dur": 1,
+     "args": {"device": 0, "stream": 7}},
+    {"ph": "X", "cat": "cpu_op", "name": "block", "pid": 1, "tid": 1, "ts": 0, "dur": 40},
+    {"ph": "X", "cat": "cpu_op", "name": "linear", "pid": 1, "tid": 1, "ts": 10, "dur": 5},
+    {"ph": "X", "cat": "cpu_op", "name": "LinearBackward", "pid": 1, "tid": 2, "ts": 50, "dur": 9},
+    {"ph": "X", "cat": "cpu_op", "name": "other", "pid": 1, "tid": 2, "ts": 70, "dur": 9},
+    {"ph": "s", "cat": "fwdbwd", "name": "fwdbwd", "id": 3, "pid": 1, "tid": 1, "ts": 10},
+    {"ph": "f", "bp": "e", "cat": "fwdbwd", "name": "fwdbwd", "id": 3, "pid": 1, "tid": 2, "ts": 50},
+    {"ph": "f", "bp": "e", "cat": "else", "name": "else", "id": 3, "pid": 1, "tid": 2, "ts": 70}
+  ]})");
+  const ScenarioPointer scenario = open_imported(file).at(0);
+  const TimelineData data = data_of(scenario);
+  const auto named = [&](std::string_view name) {
+    for (std::size_t t = 0; t < data.sources[0]->tracks.size(); ++t)
+      for (std::size_t l = 0; l < data.sources[0]->tracks[t].lanes.size(); ++l)
+        for (std::size_t i = 0; i < data.sources[0]->tracks[t].lanes[l].size(); ++i)
+          if (name_of(data, {0, t, l, i}) == name) return SpanPlace{0, t, l, i};
+    ADD_FAILURE() << name;
+    return SpanPlace{};
+  };
+  const SpanPlace from = named("linear"), to = named("LinearBackward");
+  EXPECT_THAT(linked_spans(data, from), ::testing::UnorderedElementsAre(from, to));
+  EXPECT_THAT(linked_spans(data, to), ::testing::UnorderedElementsAre(from, to));
+  EXPECT_THAT(linked_spans(data, named("block")), ::testing::ElementsAre(named("block")))
+      << "the flow begins in the inner one";
 }
 
 TEST(SpanDetails, TellBothSidesWithTheSignedError) {

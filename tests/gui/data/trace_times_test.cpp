@@ -49,6 +49,40 @@ TEST(TraceTimes, LandmarksAreTheFirstComputeOfAUnitInTheShownStep) {
                                      std::pair(Landmark{"b", Phase::forward, 0}, 1150.0)));
 }
 
+TEST(TraceTimes, AChosenStepHasItsOwnWindowAndLandmarks) {
+  const TraceTimes times = measure_times(two_steps(), 1);
+  EXPECT_EQ(times.step, (TimeWindow{.begin = {1000}, .end = {1100}}));
+  EXPECT_THAT(times.landmarks,
+              ::testing::ElementsAre(std::pair(Landmark{"a", Phase::forward, 0}, 1000.0),
+                                     std::pair(Landmark{"b", Phase::forward, 0}, 1080.0)));
+}
+
+TEST(TraceTimes, OfALaterStepAPredictionShowsItsLastAndAProfileTheTypicalOne) {
+  const std::vector<StepWindow> steps{{.step = 1, .window = {.begin = {0}, .end = {90}}},
+                                      {.step = 2, .window = {.begin = {90}, .end = {130}}},
+                                      {.step = 3, .window = {.begin = {130}, .end = {180}}}};
+  // Without the first, 40 and 50 ns: the lower median is step 2.
+  EXPECT_EQ(window_of(TraceKind::predicted, steps, 7), steps[2].window);
+  EXPECT_EQ(window_of(TraceKind::profiled, steps, 7), steps[1].window);
+  EXPECT_EQ(window_of(TraceKind::profiled, steps, 3), steps[2].window);
+  EXPECT_EQ(window_of(TraceKind::profiled, steps, {}), steps[1].window);
+}
+
+TEST(TraceTimes, StepsOfBothSidesAreKnownByNumber) {
+  auto scenario = std::make_shared<Scenario>(*small_scenario("one"));
+  scenario->profiled->ranks = {std::make_shared<const Trace>(two_steps())};
+  Trace predicted = two_steps();
+  predicted.kind = TraceKind::predicted;
+  for (Span& span : predicted.spans) span.step += 1;
+  scenario->predicted->ranks = {std::make_shared<const Trace>(predicted)};
+  const ScenarioPointer shown = scenario;
+  EXPECT_THAT(
+      known_steps({&shown, 1}),
+      ::testing::ElementsAre(KnownStep{.number = 1, .is_profiled = true},
+                             KnownStep{.number = 2, .is_predicted = true, .is_profiled = true},
+                             KnownStep{.number = 3, .is_predicted = true, .is_steady = true}));
+}
+
 TEST(TraceTimes, AreMeasuredOnceWhileTheTraceLives) {
   auto trace = std::make_shared<const Trace>(two_steps());
   const auto times = times_of(trace);

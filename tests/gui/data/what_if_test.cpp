@@ -268,6 +268,8 @@ TEST(WhatIfSettings, LabelsSayWhatIsUnusual) {
   settings.cluster = "h200_sxm";
   settings.scales.latency = 2;
   EXPECT_EQ(label_of(settings), "fsdp2 full_shard x16, batch 2, bf16_mixed; h200_sxm, latency x 2");
+  settings.scales = {.flop_rate = 0.5, .link_bandwidth = 3};
+  EXPECT_THAT(label_of(settings), HasSubstr("FLOP rate x 0.5, link rate x 3"));
 }
 
 TEST(WhatIfSettings, AHybridKeepsItsShardsWhereTheyDivideTheRanks) {

@@ -35,8 +35,11 @@ class SessionKeeperTest : public ::testing::Test {
     workspace.set_a(workspace.scenarios()[1]);
     workspace.set_b(workspace.scenarios()[0]);
     workspace.set_time_mode(TimeMode::time);
+    workspace.set_step(1);
+    wait(window);
     workspace.show({.begin = 100, .end = 600});
     workspace.set_cursors({.a = 200, .b = 300});
+    workspace.set_notes({*workspace.note_at(150, "late")});
     window.sessions().save(file_);
     wait(window);
   }
@@ -65,6 +68,10 @@ TEST_F(SessionKeeperTest, AnotherWindowShowsWhatWasSaved) {
   EXPECT_EQ(workspace.a()->label, "zero1 x2");
   EXPECT_EQ(workspace.b()->label, "full_shard x2");
   EXPECT_EQ(workspace.time_mode(), TimeMode::time);
+  EXPECT_EQ(workspace.step(), StepChoice(1));
+  ASSERT_EQ(workspace.notes().size(), 1U);
+  EXPECT_EQ(workspace.notes()[0].text, "late");
+  EXPECT_DOUBLE_EQ(workspace.axis_time_of(workspace.notes()[0]).value_or(-1), 150);
   EXPECT_EQ(workspace.visible(), (TimeRange{.begin = 100, .end = 600}));
   EXPECT_EQ(workspace.cursors(), (Cursors{.a = 200, .b = 300}));
 }

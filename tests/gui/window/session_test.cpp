@@ -19,13 +19,19 @@ Session full_session(const ScratchFolder& folder) {
           .a = folder / "runs/zero1",
           .b = folder / "runs/full_shard",
           .time_mode = TimeMode::unit,
+          .step = 2,
           .visible = TimeRange{.begin = -1.5, .end = 173574699.25},
           .cursor_a = 12,
           .cursor_b = 0.1,
           .cursor_range = TimeRange{.begin = 3, .end = 4},
           .layout = "AAAA/wAAAAD9+/==",
           .appearance = AppearanceChoice::dark,
-          .notes = {"peak \"here\"\n", "\u00e9t\u00e9"}};
+          .notes = {"peak \"here\"\n", "\u00e9t\u00e9"},
+          .time_notes = {{.scenario = folder / "runs/zero1",
+                          .side = SideKind::predicted,
+                          .rank = 3,
+                          .clock_ns = 1234.5,
+                          .text = "late \"here\""}}};
 }
 
 std::string error_of(const std::filesystem::path& file) {
@@ -73,6 +79,17 @@ TEST(SessionFile, WhatMakesNoSenseIsToldAndTheRestRead) {
   EXPECT_THAT(read.complaints[5], HasSubstr("colour: is not known"));
   for (const std::string& line : read.complaints)
     EXPECT_EQ(line.find('\n'), std::string::npos) << line;
+}
+
+TEST(SessionFile, ANoteOfNoSideIsToldAndTheOthersOfItsListArePassedOver) {
+  const ScratchFolder folder;
+  const auto file = folder / "s.shardscope-session.json";
+  write_atomically(file, R"({"schema": "shardscope.session/1", "timeline_notes":
+    [{"of": "run", "side": "both", "rank": 0, "clock_ns": 1, "text": "x"}]})");
+  const ReadSession read = read_session(file);
+  EXPECT_THAT(read.session.time_notes, IsEmpty());
+  ASSERT_EQ(read.complaints.size(), 1U);
+  EXPECT_THAT(read.complaints[0], HasSubstr("expected predicted or profiled, got \"both\""));
 }
 
 TEST(SessionFile, ThatIsNoneIsRefused) {

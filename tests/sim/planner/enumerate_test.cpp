@@ -150,6 +150,15 @@ TEST(Enumerate, OneRankHasNothingToShareButStillOffloads) {
   EXPECT_THAT(of(all, ShardingStrategy::shard_grad_op), Not(IsEmpty()));
 }
 
+// DeepSpeed's stage 1 shards optimizer states, and one rank has all of them.
+TEST(Enumerate, OneRankUnderDeepSpeedHasNoStage1) {
+  const Enumeration alone = enumerate(model_with_blocks(2), question({Runtime::deepspeed}, 1, 8));
+  EXPECT_THAT(of(alone, ShardingStrategy::zero1), IsEmpty());
+  EXPECT_THAT(of(alone, ShardingStrategy::shard_grad_op), Not(IsEmpty()));
+  EXPECT_THAT(alone.dropped,
+              Contains(Dropped{"deepspeed zero1", "one rank has nobody to share with"}));
+}
+
 TEST(Divisors, AreAscendingAndComplete) {
   EXPECT_THAT(divisors_of(36), ElementsAre(1, 2, 3, 4, 6, 9, 12, 18, 36));
   EXPECT_THAT(divisors_of(1), ElementsAre(1));

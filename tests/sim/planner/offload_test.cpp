@@ -52,6 +52,19 @@ TEST(HostStates, OfAHybridAreThoseOfItsGroup) {
   }
 }
 
+// 4 ranks in nodes of 2: 2 x 4,460,032.
+TEST(HostStates, OfANodeAreThoseOfItsRanks) {
+  const Model model = tiny_plan().model;
+  HardwareProfile profile;
+  profile.ranks_per_node = 2;
+  const auto of_node = [&](Offload offload) {
+    const Choice choice = fsdp(Runtime::fsdp2, offload);
+    return host_states_of_node(model, training_setup(choice, model, {}), profile);
+  };
+  EXPECT_EQ(of_node(Offload::all), Bytes{8'920'064});
+  EXPECT_EQ(of_node(Offload::none), Bytes{});
+}
+
 // 16 bytes an element, and 2 more where parameters are offloaded, too.
 TEST(HostStates, OfDeepSpeedAreItsEstimators) {
   EXPECT_EQ(host_states_of(fsdp(Runtime::deepspeed, Offload::optimizer)), Bytes{278'752 * 16});

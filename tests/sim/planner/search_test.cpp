@@ -179,6 +179,65 @@ TEST_P(EverySearch, AStopLeavesTheBestSoFar) {
       EXPECT_GE(outcome.time, stopped.ranked.front().trial.time.span);
 }
 
+// Tensors of the faster one fit to the byte, and what the allocator holds for them does not.
+TEST_P(EverySearch, AStopPassesOverWhatTheAllocatorCannotHold) {
+  profile_.memory = 80_GiB;
+  const SearchResult all = searched({.places = 20});
+  const auto held = [](const Ranked& one) { return one.full.reserved + one.full.outside; };
+  for (std::size_t i = 0; i < all.ranked.size(); ++i)
+    for (std::size_t j = i + 1; j < all.ranked.size(); ++j) {
+      const Ranked &faster = all.ranked[i], &slower = all.ranked[j];
+      const std::vector<Choice> two{choices_[faster.choice], choices_[slower.choice]};
+      profile_.memory = faster.trial.needed();
+      if (held(slower) > profile_.memory || simulate_fully(two[0], inputs_).fits) continue;
+      std::stop_source source;
+      const SearchResult stopped =
+          search(two, inputs_,
+                 {.places = 2,
+                  .threads = 1,
+                  .on_progress = [&](const Progress&) { source.request_stop(); },
+                  .stop = source.get_token()});
+      EXPECT_TRUE(stopped.interrupted);
+      ASSERT_EQ(stopped.ranked.size(), 1U);
+      EXPECT_EQ(stopped.ranked[0].choice, 1U);
+      return;
+    }
+  GTEST_SKIP() << "no such pair among the first places";
+}
+
+// A few choices of each kind are tried before all are bounded.
+TEST_P(EverySearch, AFirstLookChangesNoPlace) {
+  const auto kind = [](const Choice& choice) {
+    return std::string(name_of(choice.runtime)) + std::string(name_of(choice.sharding));
+  };
+  EXPECT_EQ(places_of(searched({.places = 5, .kind = kind})),
+            places_of(searched({.places = 5, .kind = kind, .screen = false})));
+}
+
+// A byte less than what a node of 2 ranks keeps on the host: that choice is told so, and what keeps
+// less is weighed.
+TEST_P(EverySearch, LeavesOutWhatTheHostCannotHold) {
+  const auto offloading = std::find_if(choices_.begin(), choices_.end(), [](const Choice& choice) {
+    return choice.runtime == Runtime::fsdp2 && choice.offload == Offload::all &&
+           choice.sharding == ShardingStrategy::full_shard;
+  });
+  ASSERT_NE(offloading, choices_.end());
+  const Bytes kept = host_memory_of_node(*offloading, inputs_);
+  ASSERT_GT(kept, Bytes{});
+  const std::vector<Choice> one{*offloading};
+  profile_.memory = 80_GiB;
+  inputs_.host_memory = kept;
+  EXPECT_EQ(search(one, inputs_, {}).ranked.size(), 1U);
+  inputs_.host_memory = kept - Bytes{1};
+  const SearchResult result = search(one, inputs_, {});
+  ASSERT_EQ(result.others.size(), 1U);
+  EXPECT_EQ(result.others[0].reason, Reason::out_of_host_memory);
+  EXPECT_EQ(result.others[0].memory, kept);
+  EXPECT_EQ(why(result.others[0], inputs_, std::nullopt),
+            "out of the host's memory: a node keeps at least " + rounded_text(kept) +
+                " there and has " + rounded_text(kept - Bytes{1}));
+}
+
 INSTANTIATE_TEST_SUITE_P(Planner, EverySearch,
                          ::testing::Values(Case{"llama_fast_links",
                                                 llama,

@@ -110,6 +110,113 @@ TEST(PublishedTensorParallel, OtherGroupsAreSpreadOut) {
   EXPECT_THAT(schedule.groups[0].ranks.list(), ::testing::ElementsAre(0, 4, 8));
 }
 
+/// A block whose norm reads 800 bytes and whose product reads as many, of one step.
+Schedule norm_and_product() {
+  Schedule schedule;
+  schedule.owners = {"model.layers.0.input_layernorm", "model.layers.0.mlp.down_proj"};
+  schedule.works = {{.kind = WorkKind::norm_forward, .bytes = 800_B},
+                    {.kind = WorkKind::matmul, .bytes = 800_B}};
+  schedule.program.lanes.push_back({.name = "compute", .stream = Stream::compute});
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    Operation op;
+    op.stream = Stream::compute;
+    op.phase = Phase::forward;
+    op.owner = OwnerId::of(i);
+    op.work = i;
+    op.bytes = 800_B;
+    schedule.operations.push_back(op);
+    schedule.program.actions.push_back({.kind = HostActionKind::launch, .lane = 0, .subject = i});
+  }
+  schedule.steps.push_back({.label = "steady", .operations = {0, 2}, .actions = {0, 2}});
+  return schedule;
+}
+
+TEST(PublishedTensorParallel, SequenceParallelismDividesNorms) {
+  const Schedule schedule = with_divided_sequence(norm_and_product(), 4);
+  EXPECT_EQ(schedule.works[schedule.operations[0].work].bytes, 200_B);
+  EXPECT_EQ(schedule.operations[0].bytes, 200_B);
+  EXPECT_EQ(schedule.works[schedule.operations[1].work].bytes, 800_B);
+}
+
+TEST(PublishedTensorParallel, SumsThatOverlapHaveALaneOfTheirOwn) {
+  const TensorParallel tensor{.ranks = 4, .tokens = 2, .hidden = 8, .overlaps = true};
+  const Schedule schedule = with_tensor_parallel(norm_and_product(), tensor);
+  // The product is divided by rows: one sum of 2 x 8 elements behind it.
+  ASSERT_EQ(schedule.operations.size(), 3U);
+  const HostAction& sum = schedule.program.actions.back();
+  EXPECT_EQ(schedule.program.lanes[sum.lane].name, "tensor");
+  const HostAction& wait = schedule.program.actions[schedule.program.actions.size() - 2];
+  EXPECT_EQ(wait.kind, HostActionKind::wait_event);
+  EXPECT_EQ(wait.lane, sum.lane);
+  const HostAction& record = schedule.program.actions[schedule.program.actions.size() - 3];
+  EXPECT_EQ(record.kind, HostActionKind::record_event);
+  EXPECT_EQ(record.lane, 0);
+  EXPECT_EQ(record.subject, wait.subject);
+}
+
+TEST(PublishedTensorParallel, StacksSayWhetherTheyDivideAndOverlap) {
+  PublishedRow row = small_row();
+  EXPECT_FALSE(published_scenario(row).tensor.divides_sequence);
+  row.strategy = "Megatron TP2 DP2 + SP";
+  EXPECT_TRUE(published_scenario(row).tensor.divides_sequence);
+  EXPECT_FALSE(published_scenario(row).tensor.overlaps);
+  row.strategy = "Megatron TP2 DP2, overlap grad-reduce/tp-comm";
+  EXPECT_TRUE(published_scenario(row).tensor.overlaps);
+  row.source = "NVIDIA-NeMo/Megatron-Bridge";
+  row.strategy = "DDP+dist.optimizer TP2";
+  EXPECT_TRUE(published_scenario(row).tensor.divides_sequence);
+  EXPECT_TRUE(published_scenario(row).tensor.overlaps);
+  row.source = "pytorch/torchtitan";
+  row.strategy = "FSDP2 2 x TP 2 (async TP)";
+  EXPECT_TRUE(published_scenario(row).tensor.divides_sequence);
+  EXPECT_FALSE(published_scenario(row).tensor.overlaps);
+}
+
+TEST(PublishedPipeline, WordsSayHowManyStagesARankHas) {
+  PublishedRow row = small_row();
+  EXPECT_EQ(stages_of_rank(row), 1);
+  row.strategy = "Megatron TP8 PP35 interleave 3 + SP";
+  EXPECT_EQ(stages_of_rank(row), 3);
+  row.strategy = "DDP+dist.optimizer TP8 PP8 CP2 VP4";
+  EXPECT_EQ(stages_of_rank(row), 4);
+}
+
+/// Llama-3.1-405B: 126 layers, embedding and head on 64 stages.
+TEST(PublishedPipeline, EmbeddingAndHeadStandForALayerEachWhereLayersDoNotDivide) {
+  PublishedRow row = small_row();
+  row.tensor_parallel = 1;
+  row.layers = 14;
+  row.pipeline_parallel = 4;
+  const PublishedScenario scenario = published_scenario(row);
+  EXPECT_THAT(scenario.pipeline->layers, ::testing::ElementsAre(3, 4, 4, 3));
+  row.layers = 13;  // 15 do not divide either
+  EXPECT_THAT(published_scenario(row).pipeline->layers, ::testing::ElementsAre(4, 3, 3, 3));
+}
+
+TEST(PublishedCheckpointing, MegatronsSelectiveRunsOnlyAttentionsCoreAgain) {
+  PublishedRow row = small_row();
+  row.tensor_parallel = 1;
+  row.strategy = "Megatron DP4";
+  row.attention = "Megatron fused softmax";
+  row.checkpointing = "selective (attention)";
+  const Schedule schedule = schedule_of(published_scenario(row));
+  std::map<std::string, int> again;
+  const IndexRange steady = schedule.steps.back().operations;
+  for (std::uint32_t i = steady.begin; i < steady.end; ++i)
+    if (schedule.operations[i].recomputed)
+      ++again[std::string(schedule.name(schedule.operations[i]))];
+  // Scores of each of the two layers, their softmax; no product of a weight.
+  int linear = 0, scores = 0, softmax = 0;
+  for (const auto& [name, count] : again) {
+    if (name.find("addmm") != std::string::npos || name.starts_with("aten.mm")) linear += count;
+    if (name.find("bmm") != std::string::npos) scores += count;
+    if (name.find("_softmax") != std::string::npos) softmax += count;
+  }
+  EXPECT_EQ(linear, 0);
+  EXPECT_GE(scores, 2);
+  EXPECT_EQ(softmax, 2);
+}
+
 TEST(PublishedTensorParallel, WhatDoesNotDivideIsNotPredicted) {
   PublishedRow row = small_row();
   row.heads = 3;

@@ -203,19 +203,22 @@ Tensor QuantizedLayer::gemm_4bit(Session& s, const Tensor& x, const Tensor& pack
   return result;
 }
 
-/// autograd/_functions.py, matmul_4bit and MatMul4Bit, which keeps nothing of x.
+/// autograd/_functions.py, matmul_4bit and MatMul4Bit. Before 0.43.2 `ctx.tensors` kept x: an
+/// attribute of the node, which the end of its backward does not let go.
 Tensor QuantizedLayer::matmul_4bit(Session& s, Tensor x, const Tensor& packed,
                                    const Tensor& bias) const {
   const LetGo let_go{x};
   const Tensor column = view(s, packed, {-1, 1});
   const bool needs_grad = s.grad_enabled && (x.requires_grad() || (bias && bias.requires_grad()));
   if (!needs_grad) return gemm_4bit(s, x, column, bias);
+  const Tensor kept = settings_.keeps_inputs ? x : Tensor();
   return apply_function(
              s, "MatMul4BitBackward", {x, column, bias},
              [&](Session& in, const NodeRef&) -> Tensors {
                return {gemm_4bit(in, x, column, bias)};
              },
-             [this, column](Session& in, Node& node, Tensors& gradients) -> Tensors {
+             [this, column, kept](Session& in, Node& node, Tensors& gradients) -> Tensors {
+               static_cast<void>(kept);
                Tensors results(3);
                const Tensor& gradient = gradients[0];
                if (node.needs(2)) {

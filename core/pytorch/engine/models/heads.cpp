@@ -6,6 +6,7 @@
 #include "core/pytorch/engine/aten/padding.h"
 #include "core/pytorch/engine/aten/selection.h"
 #include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/models/cut_cross_entropy.h"
 #include "core/pytorch/engine/models/layers.h"
 #include "core/pytorch/engine/models/liger.h"
 #include "core/pytorch/engine/pointwise.h"
@@ -168,6 +169,35 @@ Tensor liger_language_loss(Session& s, Module& module, Tensor hidden, const Tens
                                           targets);
 }
 
+/// QWenLMHeadModel.forward (modeling_qwen.py of Qwen-7B), as transformers' models until 4.30 had
+/// it: the logits without the last token's are copied, and cross_entropy takes them as they are.
+Tensor copied_language_loss(Session& s, const Tensor& logits, const Tensor& labels) {
+  const std::int64_t vocabulary = logits.size(-1), last = logits.size(1) - 1;
+  const Tensor shifted = contiguous(s, slice(s, logits, 1, 0, last));
+  const Tensor targets = contiguous(s, slice(s, labels, 1, 1));
+  return cross_entropy(s, view(s, shifted, {-1, vocabulary}), view(s, targets, {-1}));
+}
+
+/// TransformerDecoder.chunked_output: a product for each part of the sequence.
+Tensors chunked_logits(Session& s, Module& module, const Tensor& hidden, int chunks) {
+  const std::int64_t length = hidden.size(1), chunk = (length + chunks - 1) / chunks;
+  Tensors outputs{Tensor()};
+  for (std::int64_t begin = 0; begin < length; begin += chunk)
+    outputs.push_back(call_one(s, module.child("lm_head"),
+                               {slice(s, hidden, 1, begin, std::min(begin + chunk, length))}));
+  return outputs;
+}
+
+void check_cut(const ModelContext& context, const Module& head) {
+  if (context.config.lacks("logits_scaling") && context.config.lacks("final_logit_softcapping") &&
+      head.parameters.size() == 1)
+    return;
+  throw Error({.where = "cut-cross-entropy",
+               .what = "logits that the model scales or caps, or that have a bias, are not known "
+                       "here",
+               .way_out = "leave it out, which needs more memory; or record a real run"});
+}
+
 }  // namespace
 
 Module::Forward causal_language_forward(const Context& context, const Module&) {
@@ -178,6 +208,16 @@ Module::Forward causal_language_forward(const Context& context, const Module&) {
     if (fused && module.training && given.labels)
       return root_outputs(liger_language_loss(s, module, alias(s, base[0]), given.labels), {},
                           base);
+    const ModelSettings& settings = context->settings;
+    if (settings.loss == LanguageLoss::cut && module.training && given.labels) {
+      Module& head = module.child("lm_head");
+      check_cut(*context, head);
+      return root_outputs(
+          cut_cross_entropy(s, alias(s, base[0]), head.parameter("weight"), given.labels), {},
+          base);
+    }
+    if (settings.logit_chunks > 0 && !given.labels)
+      return chunked_logits(s, module, base[0], settings.logit_chunks);
     Tensor logits;
     {
       // slice_logits_to_keep keeps all.
@@ -190,8 +230,14 @@ Module::Forward causal_language_forward(const Context& context, const Module&) {
       logits = tanh(s, logits);
       logits = mul(s, logits, any_factor);
     }
+    const bool floated = settings.loss == LanguageLoss::floated;
+    if (floated || (settings.float_logits && !given.labels))
+      logits = to(s, std::move(logits), Dtype::float32);
     Tensor loss;
-    if (given.labels) loss = causal_language_loss(s, logits, given.labels);
+    if (given.labels)
+      loss = floated || settings.loss == LanguageLoss::copied
+                 ? copied_language_loss(s, logits, given.labels)
+                 : causal_language_loss(s, logits, given.labels);
     return root_outputs(std::move(loss), std::move(logits), base);
   };
 }

@@ -13,6 +13,7 @@
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/dispatch.h"
 #include "core/pytorch/engine/models/context.h"
+#include "core/pytorch/engine/models/heads.h"
 #include "core/pytorch/engine/models/rotary_buffers.h"
 
 namespace shardscope::eager {
@@ -182,6 +183,11 @@ ModelSettings usual_settings(const shardscope::Model& model) {
   const bool fused = has_sdpa(model);
   return {.attention = fused ? AttentionImplementation::sdpa : AttentionImplementation::eager,
           .has_sdpa = fused};
+}
+
+bool makes_language_loss(const shardscope::Model& model) {
+  const ClassForward* row = find_forward(model.class_name);
+  return row && row->make == causal_language_forward;
 }
 
 std::shared_ptr<Module> make_module_tree(Session& s, const shardscope::Model& model,

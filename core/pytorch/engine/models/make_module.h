@@ -18,6 +18,15 @@ enum class AttentionImplementation : std::uint8_t { eager, sdpa };
 /// experts_implementation: all experts in one launch, or a loop over them.
 enum class ExpertsImplementation : std::uint8_t { grouped_mm, loop };
 
+/// How a causal language model makes its loss from labels.
+enum class LanguageLoss : std::uint8_t {
+  upcast,  ///< transformers: of logits in float32
+  copied,  ///< of a copy of the logits without the last token's, in their dtype: modeling_qwen.py
+  cut,     ///< in training cut-cross-entropy, which makes no logits
+  /// As copied, of logits that the model makes float32 first: transformers before 4.45.
+  floated,
+};
+
 /// What the router sent to an expert.
 struct ExpertShare {
   std::int64_t expert;
@@ -33,6 +42,12 @@ struct ModelSettings {
   ExpertsImplementation experts = ExpertsImplementation::grouped_mm;
   bool use_cache = false;
   LigerKernels liger = {};
+  LanguageLoss loss = LanguageLoss::upcast;
+  /// Without labels: logits in float32, as torchtune's TransformerDecoder returns them.
+  bool float_logits = false;
+  /// Without labels: logits in as many parts along the sequence, which take the place of one output
+  /// (torchtune's set_num_output_chunks). 0: whole.
+  int logit_chunks = 0;
   bool dropout = true;  ///< false: as if the config's probabilities were 0
   /// Whether an attention mask that is given masks anything.
   bool masks_something = true;
@@ -47,6 +62,10 @@ struct ModelSettings {
 
 /// What transformers runs the model with unless it is told otherwise.
 ModelSettings usual_settings(const Model& model);
+
+/// Whether LanguageLoss and logit_chunks change the model: its class is XForCausalLM with a head
+/// that is called lm_head.
+bool makes_language_loss(const Model& model);
 
 /// The model's tree of modules with fresh parameters and buffers on the session's device, in train
 /// mode, without forwards. `default_rope`: rotary buffers are made as transformers makes them.

@@ -8,6 +8,7 @@
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/dispatch.h"
 #include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/selective.h"
 #include "core/pytorch/engine/views.h"
 
 namespace shardscope::eager::parallel {
@@ -126,8 +127,8 @@ Dtype dtype_of_product(const Layer& layer, Dtype dtype) {
 }
 
 /// float8_mm: row-major by column-major, as the tensor cores take them.
-Tensor product(Session& s, const Layer& layer, const Float8Tensor& a, const Float8Tensor& b,
-               Dtype dtype, bool fast_accumulation) {
+Tensor scaled_product(Session& s, const Layer& layer, const Float8Tensor& a, const Float8Tensor& b,
+                      Dtype dtype, bool fast_accumulation) {
   static constexpr Operator op{"aten._scaled_mm.default", OperatorKind::matmul};
   Tensor a_data = a.data, b_data = b.data;
   if (layer.pads) {
@@ -151,6 +152,15 @@ Tensor product(Session& s, const Layer& layer, const Float8Tensor& a, const Floa
   if (afterwards.defined()) mul_(s, result, afterwards);
   const LetGo let_go{a_inverse, b_inverse, afterwards, a_data, b_data};  // as frames are left
   return to(s, std::move(result), dtype);
+}
+
+/// torch.mm of two Float8TrainingTensors. Source: torchao/float8/float8_linear.py,
+/// matmul_with_hp_or_float8_args; float8_ops.py, float8_mm.
+Tensor product(Session& s, const Layer& layer, const Float8Tensor& a, const Float8Tensor& b,
+               Dtype dtype, bool fast_accumulation) {
+  static constexpr Operator op{"aten.mm.default", OperatorKind::matmul};
+  return as_one_operator(s, op,
+                         [&] { return scaled_product(s, layer, a, b, dtype, fast_accumulation); });
 }
 
 Float8Tensor as_rows(Session& s, const Float8Tensor& self) {

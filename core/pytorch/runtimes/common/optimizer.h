@@ -32,6 +32,9 @@ struct OptimizerSettings {
   /// Of adam and adamw with foreach or fused: steps are counted on the device, nothing is read
   /// back.
   bool capturable = false;
+  /// Of adam and adamw with foreach: the denominator is a list of its own beside the square roots.
+  /// Source: torch/optim/adamw.py of PyTorch 2.0; from 2.1 on epsilon is added in place.
+  bool denominator_apart = false;
   bool momentum = false;                                   ///< of sgd
   bool nesterov = false;                                   ///< of sgd
   std::optional<BitsAndBytesOptimizer> bitsandbytes = {};  ///< of adam and adamw; absent: PyTorch's

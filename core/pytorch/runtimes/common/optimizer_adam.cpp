@@ -22,6 +22,7 @@ constexpr Operator foreach_div_tensors_{"aten._foreach_div_.List", OperatorKind:
 constexpr Operator foreach_reciprocal_{"aten._foreach_reciprocal_.default",
                                        OperatorKind::pointwise};
 constexpr Operator foreach_sqrt_{"aten._foreach_sqrt_.default", OperatorKind::pointwise};
+constexpr Operator foreach_add_scalar{"aten._foreach_add.Scalar", OperatorKind::pointwise};
 constexpr Operator foreach_addcdiv_scalar_{"aten._foreach_addcdiv_.Scalar",
                                            OperatorKind::pointwise};
 /// A Python float whose value decides nothing here.
@@ -112,8 +113,14 @@ void ParameterOptimizer::adam_foreach_update(Session& s, Group& group, const Ten
   if (group.before) let_go_of(group.before->root);
   const Tensors& root = group.root;
   foreach_in_place(s, foreach_div_list_, {&root});
-  foreach_in_place(s, foreach_add_scalar_, {&root});
-  foreach_in_place(s, foreach_addcdiv_list_, {&group.parameters, &first, &root});
+  if (settings_.denominator_apart) {
+    group.denominator = foreach_new(s, foreach_add_scalar, {&root});
+    if (group.before) let_go_of(group.before->denominator);
+  } else {
+    foreach_in_place(s, foreach_add_scalar_, {&root});
+  }
+  const Tensors& denominator = settings_.denominator_apart ? group.denominator : root;
+  foreach_in_place(s, foreach_addcdiv_list_, {&group.parameters, &first, &denominator});
 }
 
 void ParameterOptimizer::adam_foreach_update_captured(Session& s, Group& group,

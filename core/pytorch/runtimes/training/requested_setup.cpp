@@ -95,6 +95,18 @@ std::function<bool(const Operator&)> every_second_product() {
 
 }  // namespace
 
+std::function<bool(const Operator&)> all_but_core_attention() {
+  return [behind_softmax = false](const Operator& op) mutable {
+    const bool softmax = op.name.starts_with("aten._softmax") || op.name == "aten.softmax.int";
+    const bool dropout = op.name.find("dropout") != std::string_view::npos;
+    const bool core = softmax || (dropout && behind_softmax) || op.name == "aten.bmm.default" ||
+                      op.name == "aten.baddbmm.default" || op.kind == OperatorKind::attention;
+    if (softmax) behind_softmax = true;
+    if (dropout) behind_softmax = false;
+    return !core;
+  };
+}
+
 TrainingSetup requested_setup(const shardscope::Model& model, const RuntimeRequest& request) {
   TrainingSetup setup{.world = request.world,
                       .rank = request.rank,

@@ -1,6 +1,7 @@
 // A training under a runtime that the command line asks for, without a configuration file.
 #pragma once
 
+#include <functional>
 #include <string_view>
 
 #include "core/pytorch/plans/runtime_request.h"
@@ -24,6 +25,10 @@ struct CheckpointChoice {
 };
 /// "none", "full", "every:K", "selective"; throws Error naming `where`.
 CheckpointChoice parse_checkpoint_choice(std::string_view text, std::string_view where);
+/// What Megatron-LM's selective checkpointing keeps: all but products of scores and values, softmax
+/// and the dropout behind it. Source: Megatron-LM core/transformer/attention.py
+/// (_checkpointed_attention_forward); arXiv:2205.05198, section 5.
+std::function<bool(const Operator&)> all_but_core_attention();
 /// Blocks are the numbered modules among the classes that the model is not to be split below.
 CheckpointSetup checkpointing_of(const shardscope::Model& model, const CheckpointChoice& choice);
 

@@ -1,11 +1,15 @@
 #include "core/pytorch/runtimes/training/training_loop.h"
 
+#include "core/base/error.h"
 #include "core/pytorch/engine/aten/loss.h"
 #include "core/pytorch/engine/autocast.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/engine.h"
 #include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/reductions.h"
+#include "core/pytorch/engine/saved_tensor_scope.h"
 #include "core/pytorch/engine/views.h"
+#include "core/pytorch/runtimes/training/activation_offloading.h"
 
 namespace shardscope::eager {
 
@@ -24,7 +28,26 @@ TrainingLoop::TrainingLoop(Session& s, ParallelModel& model, const ProcessGroup&
       exported_(std::move(exported)) {
   if (settings.zero_redundancy) own_.emplace(s, world, optimizer_);
   if (settings.scales_loss) scaler_.emplace(model.infinity_sharing());
+  if (settings.steps_in_backward) step_in_backward();
   make_batches();
+}
+
+void TrainingLoop::step_in_backward() {
+  if (settings_.micro_batches > 1 || settings_.clips || scaler_ || own_ || model_.engine())
+    throw Error({.where = "optimizer in the backward",
+                 .what = "gradients of several micro-batches, their clipping, a loss scale and "
+                         "sharded states need them all at once",
+                 .way_out = "give --accumulate 1 and --clip 0, or leave it out"});
+  for (const Tensor& parameter : model_.parameters()) {
+    if (!parameter.requires_grad()) continue;
+    in_backward_.push_back(
+        std::make_unique<ParameterOptimizer>(Tensors{parameter}, settings_.optimizer));
+    register_post_accumulate_grad_hook(
+        s_, parameter, [own = in_backward_.back().get()](Session& s, const Tensor&) {
+          own->step(s);
+          own->zero_grad(s);
+        });
+  }
 }
 
 void TrainingLoop::make_batches() {
@@ -70,6 +93,11 @@ void TrainingLoop::update(const Probe& probe) {
     model_.clip(s_);
     probe(Moment::clip, last);
   }
+  if (!in_backward_.empty()) {
+    probe(Moment::step, last);
+    probe(Moment::zero_grad, last);
+    return;
+  }
   if (scaler_) {
     scaler_->step(s_, optimizer_);
     scaler_->update(s_);
@@ -90,6 +118,9 @@ void TrainingLoop::step_optimizer() {
 }
 
 Tensors TrainingLoop::forward(Arguments batch) {
+  std::optional<SavedTensorScope> offloading;
+  if (settings_.offloads_activations)
+    offloading.emplace(s_, activation_offloading_hooks(model_.parameters()));
   if (ModelEngine* engine = model_.engine()) return engine->forward(std::move(batch));
   return call(s_, model_.module(), std::move(batch));
 }
@@ -111,6 +142,7 @@ Tensors TrainingLoop::optimizer_states() const {
     for (const Tensor& table : optimizer.code_tables()) states.push_back(table);
   };
   add(own_ ? own_->optimizer : optimizer_);
+  for (const auto& of_parameter : in_backward_) add(*of_parameter);
   if (const ModelEngine* engine = model_.engine())
     for (const ParameterOptimizer& group : engine->optimizers()) add(group);
   return states;
@@ -140,6 +172,23 @@ Tensor TrainingLoop::loss_after_model(const Tensor& labels) {
   return cross_entropy(s_, std::move(rows), view(s_, labels, {-1}));
 }
 
+/// CEWithChunkedOutputLoss.forward; `chunks` are what the model returned, of which the first is
+/// none.
+Tensor TrainingLoop::loss_of_chunks(Tensors chunks, const Tensor& labels) {
+  const Tensor labelled = sum(s_, compare(s_, Comparison::ne, labels, -100));
+  Tensor total;
+  std::int64_t begin = 0;
+  for (std::size_t i = 1; i < chunks.size(); ++i) {
+    const std::int64_t tokens = chunks[i].size(1);
+    const Tensor targets = contiguous(s_, slice(s_, labels, 1, begin, begin + tokens));
+    begin += tokens;
+    Tensor rows = to(s_, view(s_, chunks[i], {-1, chunks[i].size(-1)}), Dtype::float32);
+    Tensor loss = cross_entropy(s_, std::move(rows), view(s_, targets, {-1}));
+    total = total ? add(s_, total, loss) : std::move(loss);
+  }
+  return div(s_, total, labelled);
+}
+
 Tensor TrainingLoop::evaluated() {
   if (exported_) return exported_->loss(s_, call(s_, model_.module(), batch_of(0)));
   return call(s_, model_.module(), {inputs_[0], Tensor(), inputs_[1]})[1];
@@ -164,6 +213,10 @@ void TrainingLoop::forward_and_loss(int number, const Probe& probe) {
     logits_ = settings_.holds_logits ? outputs[1] : Tensor();
     outputs.clear();
     probe(Moment::forward, number);
+  } else if (settings_.loss_chunks > 1) {
+    Tensors chunks = forward(batch_of(number));
+    probe(Moment::forward, number);
+    loss_ = loss_of_chunks(std::move(chunks), inputs_[2 * static_cast<std::size_t>(number) + 1]);
   } else {
     logits_ = forward(batch_of(number))[1];
     probe(Moment::forward, number);

@@ -27,6 +27,10 @@ struct TrainingSettings {
   /// Gradients of all micro-batches but the last are not communicated.
   bool syncs_once = false;
   LossPlace loss = LossPlace::in_model;
+  /// With the loss after the model: parts of the logits that it returns
+  /// (ModelSettings::logit_chunks), each with a cross-entropy of its own. Source: torchtune,
+  /// CEWithChunkedOutputLoss.
+  int loss_chunks = 1;
   /// The loss over micro-batches is a tensor beside the loss, even of one micro-batch:
   /// Accelerator.backward.
   bool divides_in_backward = false;
@@ -40,6 +44,11 @@ struct TrainingSettings {
   bool scales_loss = false;
   bool clips = false;
   OptimizerSettings optimizer = {};
+  /// A parameter is updated as soon as it has its gradient, which goes then. Needs one micro-batch
+  /// and no clipping. Source: torchtune 0.6, training/memory.py, register_optim_in_bwd_hooks.
+  bool steps_in_backward = false;
+  /// What the model's forward saves waits on the host (activation_offloading.h).
+  bool offloads_activations = false;
   /// ZeroRedundancyOptimizer around the optimizer: a rank keeps states of a part of the parameters.
   bool zero_redundancy = false;
   bool zero_grad_to_none = true;
@@ -109,15 +118,19 @@ class TrainingLoop {
   void step_optimizer();
   void forward_and_loss(int number, const Probe& probe);
   Tensor loss_after_model(const Tensor& labels);
+  Tensor loss_of_chunks(Tensors chunks, const Tensor& labels);
   void measure(int number);
   Arguments batch_of(int number) const;
   void make_batches();
+  void step_in_backward();
 
   Session& s_;
   ParallelModel& model_;
   TrainingSettings settings_;
   ParameterOptimizer optimizer_;  ///< of all parameters
   std::optional<OwnPart> own_;    ///< what steps in its place under ZeroRedundancyOptimizer
+  /// One of each parameter, in its place where there are steps in the backward.
+  std::vector<std::unique_ptr<ParameterOptimizer>> in_backward_;
   std::optional<GradScaler> scaler_;
   std::function<void(Session&)> after_step_;
   std::shared_ptr<ExportedModel> exported_;

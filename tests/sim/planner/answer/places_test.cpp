@@ -58,6 +58,20 @@ TEST(KeepFront, KeepsTwoThatAreAlike) {
   EXPECT_EQ(candidates.size(), 2u);
 }
 
+// The place that is a little slower and leaves 9 GiB is looked for beside one that leaves 1 of 80:
+// two margins of 4% are 6.4 GiB.
+TEST(SmallerMemories, LeaveTwoMarginsWhereTheBestLeavesLess) {
+  Summary best;
+  best.device_memory = 80_GiB;
+  best.memory.peak_reserved = 79_GiB;
+  const std::vector<Bytes> memories = smaller_memories(best);
+  ASSERT_EQ(memories.size(), 4u);
+  EXPECT_NEAR(static_cast<double>(memories[0].count), 73.6 * (1 << 30), 1 << 10);
+  EXPECT_NEAR(static_cast<double>(memories[1].count), 0.7 * 79 * (1 << 30), 1 << 10);
+  best.memory.peak_reserved = 60_GiB;  // leaves 20
+  EXPECT_EQ(smaller_memories(best).size(), 3u);
+}
+
 // What tensors take; the allocator holds more where the device has it.
 TEST(AddSmaller, FindsChoicesWithLessMemoryThanTheBest) {
   Inputs inputs = tiny_plan();

@@ -26,6 +26,14 @@ TEST(RunCost, WithoutTokensOrPriceIsNotKnown) {
   EXPECT_FALSE(run_cost(Duration{1}, 1, 300, {.train_tokens = 1000})->price);
 }
 
+// 2 GPU-hours at 700 W: 1.4 kWh. An H100 SXM5's limit is 700 W (its data sheet).
+TEST(Energy, IsAtMostThatOfThePowerLimit) {
+  HardwareProfile profile;
+  EXPECT_FALSE(most_energy_kwh(2, profile));
+  profile.gpu = Gpu{.power_limit = {700}};
+  EXPECT_NEAR(*most_energy_kwh(2, profile), 1.4, 1e-12);
+}
+
 // 10^6 tokens a step at 4 x 10^6 tokens/s: 250 ms.
 TEST(SlowestStep, OfARate) {
   const auto slowest = slowest_step(8, 1'000'000, {.tokens_per_s = 4e6});

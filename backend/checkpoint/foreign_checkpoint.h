@@ -1,0 +1,52 @@
+// Checkpoints of other libraries, as named tensors: torch.distributed.checkpoint (FSDP1, FSDP2),
+// accelerate's save_state, the Trainer's folders, DeepSpeed's ZeRO. Their pickles are read as data.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/model/model.h"
+
+namespace shardscope {
+
+/// What is read of a torch optimizer's state of a parameter, under its names there.
+inline constexpr std::array<std::string_view, 3> states_of_torch{"exp_avg", "exp_avg_sq",
+                                                                 "momentum_buffer"};
+
+/// A tensor of floating-point numbers in another library's files.
+struct ForeignTensor {
+  Shape shape;
+  /// Elements [first, first + out.size()), as float. Throws Error: a damaged storage, a stretch
+  /// that no file holds.
+  std::function<void(std::int64_t first, std::span<float> out)> read;
+};
+
+/// The files stay open. Not for two threads at once.
+struct ForeignCheckpoint {
+  std::filesystem::path folder;
+  std::string format;    ///< "dcp", "accelerate", "deepspeed"
+  std::string strategy;  ///< "zero2"; empty: the folder does not say
+  int world = 1;         ///< ranks that saved it, as far as the folder says
+  /// By the name that the library gives: "model.transformer.wte.weight" and its likes, and
+  /// optimizer states behind "state.", of a parameter's name or number: "state.0.exp_avg".
+  std::map<std::string, ForeignTensor> tensors;
+  /// Where states go by number: how many parameters each param_group of the optimizer has.
+  std::vector<std::int64_t> group_sizes;
+  std::optional<std::int64_t> step;  ///< of training; none: the optimizer's, if it has one
+  std::int64_t skipped_steps = 0;    ///< of them, those that changed nothing
+};
+
+/// Whether a folder looks like such a checkpoint.
+bool is_foreign_checkpoint(const std::filesystem::path& folder);
+/// Throws Error for what is malformed, missing, or in a layout that is not read.
+ForeignCheckpoint open_foreign(const std::filesystem::path& folder);
+
+}  // namespace shardscope

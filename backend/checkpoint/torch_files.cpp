@@ -1,0 +1,117 @@
+#include "backend/checkpoint/torch_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "core/base/error.h"
+
+namespace shardscope {
+
+std::size_t TorchFiles::open(const std::filesystem::path& path) {
+  files_.emplace_back(path);
+  return files_.size() - 1;
+}
+
+void TorchFiles::read(const std::string& name, const std::vector<TorchPiece>& pieces,
+                      std::int64_t first, std::span<float> out) {
+  auto piece = std::upper_bound(
+      pieces.begin(), pieces.end(), first,
+      [](std::int64_t at, const TorchPiece& one) { return at < one.first + one.elements; });
+  for (; !out.empty(); ++piece) {
+    if (piece == pieces.end() || first < piece->first) {
+      throw Error({.where = name,
+                   .what = fmt::format("no file holds element {}", first),
+                   .way_out = "take a checkpoint that was saved whole"});
+    }
+    const PositionedFile& file = files_[piece->file].bytes;
+    if (checked_.emplace(piece->file, piece->tensor.storage_offset).second)
+      check_storage(file, piece->tensor, name, scratch_);
+    const std::int64_t inside = first - piece->first;
+    const auto count = static_cast<std::size_t>(
+        std::min(static_cast<std::int64_t>(out.size()), piece->elements - inside));
+    read_floats(file, piece->tensor, piece->in_tensor + inside, out.first(count), scratch_);
+    out = out.subspan(count);
+    first += static_cast<std::int64_t>(count);
+  }
+}
+
+ForeignTensor tensor_of(std::shared_ptr<TorchFiles> files, const std::string& name, Shape shape,
+                        std::vector<TorchPiece> pieces) {
+  return {.shape = std::move(shape),
+          .read = [files = std::move(files), name, pieces = std::move(pieces)](
+                      std::int64_t first, std::span<float> out) {
+            files->read(name, pieces, first, out);
+          }};
+}
+
+ForeignTensor tensor_of(std::shared_ptr<TorchFiles> files, const std::string& name,
+                        std::size_t file, const ArchivedTensor& tensor) {
+  return tensor_of(
+      std::move(files), name, tensor.shape,
+      {{.first = 0, .elements = elements_of(tensor.shape), .file = file, .tensor = tensor}});
+}
+
+namespace {
+
+ForeignTensor constant(float value) {
+  return {.shape = {}, .read = [value](std::int64_t, std::span<float> out) {
+            std::fill(out.begin(), out.end(), value);
+          }};
+}
+
+/// Containers may be shared and may hold themselves: depth and number are bounded.
+class StateDictWalk {
+ public:
+  StateDictWalk(const std::shared_ptr<TorchFiles>& files, std::size_t file,
+                std::map<std::string, ForeignTensor>& tensors)
+      : files_(files), file_(file), pickle_(files->pickle(file)), tensors_(tensors) {}
+
+  void add(PickleValue value, const std::string& name, int depth) {
+    constexpr int deepest = 12;
+    constexpr std::int64_t most = std::int64_t{1} << 24;
+    if (depth > deepest || ++seen_ > most)
+      throw Error({.where = name,
+                   .what = "a state dict that is nested too deep or has too many values",
+                   .way_out = {}});
+    if (files_->archive(file_).is_tensor(value)) {
+      tensors_.insert_or_assign(
+          name, tensor_of(files_, name, file_, files_->archive(file_).tensor(value)));
+      return;
+    }
+    if (name.ends_with(".step")) {
+      if (const auto step = pickle_.integer(value))
+        tensors_.insert_or_assign(name, constant(static_cast<float>(*step)));
+      return;
+    }
+    if (value.kind != PickleKind::dict) return;
+    const auto items = pickle_.elements(value);
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+      const std::optional<std::string> key = key_text(items[i]);
+      if (key) add(items[i + 1], name.empty() ? *key : name + "." + *key, depth + 1);
+    }
+  }
+
+ private:
+  std::optional<std::string> key_text(PickleValue key) const {
+    if (key.kind == PickleKind::text) return std::string(pickle_.text(key));
+    if (const auto number = pickle_.integer(key)) return std::to_string(*number);
+    return std::nullopt;
+  }
+
+  const std::shared_ptr<TorchFiles>& files_;
+  std::size_t file_;
+  const Pickle& pickle_;
+  std::map<std::string, ForeignTensor>& tensors_;
+  std::int64_t seen_ = 0;
+};
+
+}  // namespace
+
+void add_state_dict(const std::shared_ptr<TorchFiles>& files, std::size_t file, PickleValue dict,
+                    const std::string& prefix, std::map<std::string, ForeignTensor>& tensors) {
+  StateDictWalk(files, file, tensors).add(dict, prefix, 0);
+}
+
+}  // namespace shardscope

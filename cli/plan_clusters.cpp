@@ -1,0 +1,150 @@
+#include "cli/plan_clusters.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "cli/table.h"
+#include "core/base/grouped.h"
+#include "sim/planner/answer/answer_json.h"
+#include "sim/planner/answer/run_cost.h"
+#include "traces/memory_fit.h"
+
+namespace shardscope {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::optional<planner::RunCost> run_of(const ClusterAnswer& one, const planner::Candidate& place) {
+  return planner::run_cost(place.summary.step_time, place.choice.mesh.world(),
+                           one.inputs.question.tokens_per_batch, one.inputs.goals);
+}
+
+/// What the same tokens take: money where prices are known, else GPU-hours.
+double cost_of(const ClusterAnswer& one, const planner::Candidate& place) {
+  return place.gpu_hours * one.inputs.goals.price_per_gpu_hour.value_or(1);
+}
+
+/// Prices of some clusters only cannot be compared.
+bool all_have_prices(std::span<const ClusterAnswer> all) {
+  for (const ClusterAnswer& one : all)
+    if (!one.inputs.goals.price_per_gpu_hour) return false;
+  return true;
+}
+
+std::vector<Cell> cells_of(const ClusterAnswer& one, bool has_run) {
+  const planner::Candidate* place = chosen_place(one);
+  if (place == nullptr) {
+    const auto& advice = one.answer.advice;
+    return {one.cluster, std::to_string(one.inputs.question.world),
+            advice.empty() ? std::string("nothing fits") : "nothing fits: " + advice.front()};
+  }
+  const auto price = one.inputs.goals.price_per_gpu_hour;
+  const auto run = has_run ? run_of(one, *place) : std::nullopt;
+  const double hours = run ? run->gpu_hours : place->gpu_hours;
+  const auto energy = planner::most_energy_kwh(hours, one.inputs.profile);
+  std::vector<Cell> cells{one.cluster,
+                          std::to_string(place->choice.mesh.world()),
+                          planner::text_of(place->choice),
+                          rounded_text(place->summary.step_time),
+                          grouped(static_cast<std::int64_t>(place->summary.tokens_per_s)),
+                          rounded_text(needed_memory(place->summary)),
+                          fmt::format("{:.4g}", hours),
+                          price ? fmt::format("{:.2f}", hours * *price) : std::string("-"),
+                          energy ? fmt::format("{:.4g}", *energy) : std::string("-")};
+  if (has_run) cells.emplace_back(run ? fmt::format("{:.3g}", run->days) : std::string("-"));
+  return cells;
+}
+
+Json place_json(const ClusterAnswer& one, const planner::Candidate& place) {
+  const auto run = run_of(one, place);
+  const auto energy = planner::most_energy_kwh(place.gpu_hours, one.inputs.profile);
+  const auto price = one.inputs.goals.price_per_gpu_hour;
+  return {{"world", place.choice.mesh.world()},
+          {"text", planner::text_of(place.choice)},
+          {"step_time_ns", place.summary.step_time.ns},
+          {"step_time_low_ns", place.summary.step_time_low.ns},
+          {"step_time_high_ns", place.summary.step_time_high.ns},
+          {"tokens_per_s", place.summary.tokens_per_s},
+          {"needed_memory_bytes", needed_memory(place.summary).count},
+          {"gpu_hours_per_1e9_tokens", place.gpu_hours},
+          {"price_per_1e9_tokens", price ? Json(place.gpu_hours * *price) : Json()},
+          {"energy_at_most_kwh_per_1e9_tokens", energy ? Json(*energy) : Json()},
+          {"days", run ? Json(run->days) : Json()},
+          {"gpu_hours", run ? Json(run->gpu_hours) : Json()},
+          {"price", run && run->price ? Json(*run->price) : Json()}};
+}
+
+}  // namespace
+
+const planner::Candidate* chosen_place(const ClusterAnswer& one) {
+  const planner::Answer& answer = one.answer;
+  return answer.candidates.empty() ? nullptr : &answer.candidates[answer.chosen.candidate];
+}
+
+BestClusters best_of(std::span<const ClusterAnswer> all) {
+  BestClusters best;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const planner::Candidate* place = chosen_place(all[i]);
+    if (place == nullptr) continue;
+    const auto other = [&](std::size_t at) -> const planner::Candidate& {
+      return *chosen_place(all[at]);
+    };
+    if (!best.fastest || place->summary.tokens_per_s > other(*best.fastest).summary.tokens_per_s)
+      best.fastest = i;
+    if (!best.cheapest ||
+        cost_of(all[i], *place) < cost_of(all[*best.cheapest], other(*best.cheapest)))
+      best.cheapest = i;
+  }
+  return best;
+}
+
+std::string clusters_text(std::span<const ClusterAnswer> all, const Painter& painter) {
+  const bool has_run = all.front().inputs.goals.train_tokens.has_value();
+  std::vector<Column> columns{{"cluster"},
+                              {"ranks", Align::right},
+                              {"chosen"},
+                              {"step time", Align::right},
+                              {"tokens/s", Align::right},
+                              {"memory", Align::right},
+                              {"GPU-hours", Align::right},
+                              {"price", Align::right},
+                              {"kWh at most", Align::right}};
+  if (has_run) columns.push_back({"days", Align::right});
+  Table table(std::move(columns));
+  for (const ClusterAnswer& one : all) table.row(cells_of(one, has_run));
+  std::string text = fmt::format("{} tokens a step; GPU-hours, price and energy {}\n",
+                                 grouped(all.front().inputs.question.tokens_per_batch),
+                                 has_run ? "of the whole training" : "for 10^9 tokens");
+  text += table.text(painter);
+  const BestClusters best = best_of(all);
+  if (!best.fastest) return text;
+  text += fmt::format("fastest   {}\n", all[*best.fastest].cluster);
+  if (all_have_prices(all)) text += fmt::format("cheapest  {}\n", all[*best.cheapest].cluster);
+  return text + "energy    of the GPUs at their power limit, without hosts, network and cooling\n";
+}
+
+std::string clusters_json(std::span<const ClusterAnswer> all) {
+  const BestClusters best = best_of(all);
+  const bool priced = all_have_prices(all);
+  Json clusters = Json::array();
+  for (const ClusterAnswer& one : all) {
+    const planner::Candidate* place = chosen_place(one);
+    clusters.push_back({{"cluster", one.cluster},
+                        {"chosen", place != nullptr ? place_json(one, *place) : Json()},
+                        {"plan", Json::parse(planner::answer_json(one.answer, one.inputs))}});
+  }
+  const auto name = [&](std::optional<std::size_t> at) {
+    return at ? Json(all[*at].cluster) : Json();
+  };
+  const Json json{{"schema", "shardscope.plan/1"},
+                  {"clusters", std::move(clusters)},
+                  {"fastest", name(best.fastest)},
+                  {"cheapest", priced ? name(best.cheapest) : Json()}};
+  constexpr int indent = 2;
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace shardscope
