@@ -106,8 +106,8 @@ bool is_transfer(const Operation& operation) {
 std::string doubt_of_waiting(const Recording& recording, const std::optional<PeerArrivals>& peers) {
   const std::vector<Operation>& all = recording.schedule.operations;
   if (!peers)
-    return "the recorded ranks meet in orders that never end when they are played together: each "
-           "is played alone, and does not wait for the others";
+    return "played together, the recorded ranks would wait for each other without end: each is "
+           "played alone, and does not wait for the others";
   if (std::ranges::none_of(all, is_transfer)) return {};
   if (recording.schedule.steps.empty()) return {};
   const IndexRange last = recording.schedule.steps.back().operations;

@@ -1,6 +1,7 @@
 #include "core/recording/recorded_work.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string_view>
@@ -36,6 +37,16 @@ std::vector<int> ranks_in(std::string_view text) {
     begin = end + 1;
   }
   return ranks;
+}
+
+/// Every member gives a group this name, whatever number its process gives the communicator:
+/// members create the groups that they share in one order. Example: "ranks 0,2", the second one of
+/// these "ranks 0,2 (2)".
+std::string name_by_ranks(const Ranks& ranks, const std::vector<Group>& before) {
+  const auto alike = std::ranges::count(before, ranks, &Group::ranks);
+  std::string name = fmt::format("ranks {}", fmt::join(ranks, ","));
+  if (alike > 0) name += fmt::format(" ({})", alike + 1);
+  return name;
 }
 
 /// The other rank of a transfer; -1: not told, or not known by its number in the job.
@@ -203,10 +214,14 @@ void RecordedWork::make_communicator(const LogLine& line) {
   const std::int64_t size = std::max<std::int64_t>(1, line.integer(2, most_ranks));
   std::vector<int> ranks = ranks_in(std::exchange(next_group_, {}));
   const bool is_told = static_cast<std::int64_t>(ranks.size()) == size;
+  Group group{.name = fmt::format("group {}", line.integer(0)),
+              .ranks = is_told ? Ranks(std::move(ranks)) : Ranks::up_to(static_cast<int>(size))};
+  if (size == schedule_.world)
+    group.name = "world";
+  else if (is_told)
+    group.name = name_by_ranks(group.ranks, schedule_.groups);
   groups_[line.integer(0)] = GroupId::of(schedule_.groups.size());
-  schedule_.groups.push_back(
-      {.name = size == schedule_.world ? "world" : fmt::format("group {}", line.integer(0)),
-       .ranks = is_told ? Ranks(std::move(ranks)) : Ranks::up_to(static_cast<int>(size))});
+  schedule_.groups.push_back(std::move(group));
 }
 
 }  // namespace shardscope

@@ -23,7 +23,8 @@ class LineFinder {
     for (std::size_t i = 0; i < schedules.size(); ++i) place_of_rank_[schedules[i].rank] = i;
   }
 
-  /// None where no other rank that is played takes part.
+  /// None where no other rank that is played takes part, or the group's ranks are not known: a
+  /// recording then names the first ranks of the job.
   std::optional<Line> of(std::size_t place, const Operation& op) const {
     if (!is_collective(op.kind)) return std::nullopt;
     const Schedule& schedule = schedules_[place];
@@ -43,9 +44,10 @@ class LineFinder {
                                       const Group& group) const {
     if (collective.peer >= 0) {
       const auto peer = place_of_rank_.find(collective.peer);
-      if (peer == place_of_rank_.end()) return {};
+      if (peer == place_of_rank_.end() || peer->second == place) return {};
       return {std::min(place, peer->second), std::max(place, peer->second)};
     }
+    if (!group.ranks.place_of(schedules_[place].rank)) return {};
     std::vector<std::size_t> members;
     for (const auto& [rank, other] : place_of_rank_)
       if (group.ranks.place_of(rank)) members.push_back(other);

@@ -11,11 +11,11 @@
 
 namespace shardscope {
 
-/// By operation: when the last of the other ranks comes to what this operation is a part of, from
-/// the begin of the first step. Empty: no other rank is played.
+/// By operation: when the last of the other ranks comes to the same collective or transfer, counted
+/// from the begin of the first step. Empty: no other rank is played.
 using PeerArrivals = std::vector<Duration>;
 
-/// Of an operation at which no other rank that is played takes part.
+/// The value of an operation in which no other rank that is played takes part.
 inline constexpr Duration meets_nobody{-1};
 
 /// Arrivals of the peers of each schedule's rank, where a collective or a transfer begins when all

@@ -27,13 +27,14 @@ HardwareProfile machine() {
 /// The log of a rank: products on stream 0, transfers on stream 5.
 class LogWriter {
  public:
-  LogWriter(int rank, int world) {
+  LogWriter(int rank, int ranks, int communicator = 1) : communicator_(communicator) {
     text_ =
         "V\t1\nS\t0\taten::mm\nS\t1\tf32[1024,1024];f32[1024,1024]\nS\t2\tf32[1024,1024]\n"
         "S\t3\tlinear\nS\t4\tLinear\n";
     std::string members;
-    for (int i = 0; i < world; ++i) members += fmt::format("{}{}", i == 0 ? "" : ",", i);
-    text_ += fmt::format("0\tgroup\t{}\n0\tcommunicator\t1\t{}\t{}\n", members, rank, world);
+    for (int i = 0; i < ranks; ++i) members += fmt::format("{}{}", i == 0 ? "" : ",", i);
+    text_ += fmt::format("0\tgroup\t{}\n0\tcommunicator\t{}\t{}\t{}\n", members, communicator, rank,
+                         ranks);
   }
   void product() {
     text_ += "0\top\t0\t1\t7\t0\n0\tgemm\t0\t1024\t1024\t1024\t1\t0\t0\n0\tend\t2\n";
@@ -54,7 +55,7 @@ class LogWriter {
     ++events_;
   }
   void add_transfer(std::string_view kind, int peer) {
-    text_ += fmt::format("0\tnccl\t5\t{}\t1\t4\t7\t16\t{}\n", kind, peer);
+    text_ += fmt::format("0\tnccl\t5\t{}\t{}\t4\t7\t16\t{}\n", kind, communicator_, peer);
   }
   void end_group() {
     text_ += fmt::format("0\trecord\t5\t{}.1\n0\twait\t0\t{}.1\n", events_, events_);
@@ -66,6 +67,7 @@ class LogWriter {
  private:
   std::string text_;
   int events_ = 1;
+  int communicator_;
 };
 
 class PeerArrivalsTest : public ::testing::Test {
@@ -161,6 +163,23 @@ TEST_F(PeerArrivalsTest, ARankWithoutItsPeerWaitsForNobody) {
   ASSERT_TRUE(peers);
   for (const PeerArrivals& of_rank : *peers)
     for (const Duration time : of_rank) EXPECT_EQ(time, meets_nobody);
+}
+
+// NCCL's communicators are numbered by each process for itself.
+TEST_F(PeerArrivalsTest, RanksMeetInAGroupWhateverItsNumberIs) {
+  std::vector<Schedule> schedules;
+  for (int rank = 0; rank < 2; ++rank) {
+    LogWriter log(rank, 2, 1 + 3 * rank);
+    for (int i = 0; i <= 3 * rank; ++i) log.product();
+    log.transfer(rank == 0 ? "receive" : "send", 1 - rank);
+    log.product();
+    log.end_step();
+    schedules.push_back(read(log, rank, 4));
+  }
+  const auto peers = peer_arrivals(schedules, machine());
+  ASSERT_TRUE(peers);
+  const double product = 2 * 1024.0 * 1024 * 1024 / 1e12;
+  EXPECT_NEAR(step_time(schedules[0], (*peers)[0]).seconds(), 5 * product, 0.1 * product);
 }
 
 // A collective of both ranks begins when the slower one comes.
