@@ -52,8 +52,8 @@ ModelReport native_report(const ModelCommand& command) {
 /// By the rules of one of the real runtimes.
 ModelReport runtime_report(const ModelCommand& command) {
   JobOptions job = command.job;
-  job.strategy = job.mesh = job.wrap = job.precision =
-      std::nullopt;  // the runtime's, not the native one's
+  // The runtime's, not the native one's.
+  for (auto* option : {&job.strategy, &job.mesh, &job.wrap, &job.precision}) option->reset();
   Model model = trained_model(job_of(job), command.model_options());
   std::vector<std::string> assumed;
   ShardingPlan plan =

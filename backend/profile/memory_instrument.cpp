@@ -33,11 +33,13 @@ std::vector<MemoryHolder> device_holders(const Executor& executor,
 std::vector<MemoryHolder> holders_of(const std::vector<MemoryMark>& marks, Bytes now) {
   std::vector<MemoryHolder> holders;
   Bytes before;
-  const auto add = [&](std::string owner, Bytes in_use) {
-    if (in_use != before)
-      holders.push_back({.owner = std::move(owner),
-                         .place = MemoryHolder::Place::device,
-                         .held = in_use - before});
+  const auto add = [&](const std::string& owner, Bytes in_use) {
+    if (in_use != before) {
+      MemoryHolder& holder = holders.emplace_back();
+      holder.owner = owner;
+      holder.place = MemoryHolder::Place::device;
+      holder.held = in_use - before;
+    }
     before = in_use;
   };
   for (const MemoryMark& mark : marks) add(mark.owner, mark.in_use);

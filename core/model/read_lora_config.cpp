@@ -100,8 +100,9 @@ void read_targets(const JsonValue& config, std::string_view model_type, LoraConf
 
 /// "r=16" as {"r", "16"}; "dora" as {"dora", ""}.
 std::pair<std::string_view, std::string_view> key_and_value(std::string_view part) {
-  const std::size_t equals = std::min(part.find('='), part.size());
-  return {part.substr(0, equals), part.substr(std::min(equals + 1, part.size()))};
+  const std::size_t equals = part.find('=');
+  if (equals == std::string_view::npos) return {part, {}};
+  return {part.substr(0, equals), part.substr(equals + 1)};
 }
 
 class OptionText {

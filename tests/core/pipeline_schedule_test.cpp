@@ -185,8 +185,12 @@ TEST(PipelineSchedule, EverySendIsReceivedOnceAndWaitedForOnce) {
   for (const ActionOrder& order : schedule.lowered)
     for (const ActionSlot& slot : order)
       for (const Action& action : slot.actions()) {
-        if (is_receive(action.kind)) EXPECT_TRUE(receives.insert(action).second);
-        if (is_wait_send(action.kind)) EXPECT_TRUE(waits.insert(action).second);
+        if (is_receive(action.kind)) {
+          EXPECT_TRUE(receives.insert(action).second);
+        }
+        if (is_wait_send(action.kind)) {
+          EXPECT_TRUE(waits.insert(action).second);
+        }
         if (is_send(action.kind)) ++sends;
       }
   EXPECT_EQ(sends, 2u * 7u * 8u);  // forward and backward over seven edges, eight micro-batches

@@ -14,8 +14,8 @@ namespace {
 class Random {
  public:
   explicit Random(unsigned seed) : engine_(seed) {}
-  std::uint32_t below(std::uint32_t end) {
-    return static_cast<std::uint32_t>(engine_() / 256) % end;
+  std::uint32_t below(std::size_t end) {
+    return static_cast<std::uint32_t>(engine_() / 256 % end);
   }
 
  private:

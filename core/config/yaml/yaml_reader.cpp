@@ -88,8 +88,9 @@ class Constructor {
   const std::string& scalar_text(NodeId id) const {
     const Node& node = document_.at(id);
     if (node.kind == NodeKind::scalar) return node.text;
+    const std::string value_tag = fmt::format("{}value", yaml::standard_tag);
     for (const Node::Pair& pair : node.pairs)
-      if (document_.at(pair.key).tag == std::string(yaml::standard_tag) + "value" &&
+      if (document_.at(pair.key).tag == value_tag &&
           document_.at(pair.value).kind == NodeKind::scalar)
         return document_.at(pair.value).text;
     throw error(node, "expected a scalar");

@@ -43,7 +43,9 @@ TEST(CoreBinding, LeavesOthersToTheScheduler) {
   EXPECT_EQ(cores_of({.rank = 0, .ranks = 1, .threads = cores}), all);      // alone
   EXPECT_EQ(cores_of({.rank = 0, .ranks = cores + 1, .threads = 1}), all);  // taking turns
   EXPECT_EQ(cores_of({.rank = 0, .ranks = cores, .threads = 2}), all);
-  if (cores > 2) EXPECT_EQ(cores_of({.rank = 0, .ranks = cores - 1, .threads = 1}), all);
+  if (cores > 2) {
+    EXPECT_EQ(cores_of({.rank = 0, .ranks = cores - 1, .threads = 1}), all);
+  }
 }
 
 TEST(CoreBinding, CoresAtStartAreThoseBeforeAnyBinding) {

@@ -70,7 +70,9 @@ void expect_waits_within(const Trace& trace, std::size_t i, LastRanks& last_rank
   ASSERT_TRUE(waiting && last) << trace.name(span);
   EXPECT_GE(*waiting, 0);
   EXPECT_LE(*waiting, span.duration.ns);
-  if (*last == trace.rank) EXPECT_EQ(*waiting, 0);
+  if (*last == trace.rank) {
+    EXPECT_EQ(*waiting, 0);
+  }
   last_ranks[{span.step, span.operation}].insert(*last);
 }
 

@@ -175,8 +175,9 @@ TEST_P(EverySearch, AStopLeavesTheBestSoFar) {
   EXPECT_LE(stopped.ranked.size(), 1U);
   EXPECT_EQ(stopped.ranked.size() + stopped.others.size(), choices_.size());
   for (const Outcome& outcome : stopped.others)
-    if (outcome.reason == Reason::slower && !stopped.ranked.empty())
+    if (outcome.reason == Reason::slower && !stopped.ranked.empty()) {
       EXPECT_GE(outcome.time, stopped.ranked.front().trial.time.span);
+    }
 }
 
 // Tensors of the faster one fit to the byte, and what the allocator holds for them does not.
