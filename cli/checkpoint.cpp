@@ -76,7 +76,7 @@ std::int64_t bytes_of(const CheckpointIndex& index) {
   return bytes;
 }
 
-bool is_of_others(const fs::path& folder) {
+bool is_foreign(const fs::path& folder) {
   return !is_there(folder / checkpoint_index_name) && is_foreign_checkpoint(folder);
 }
 
@@ -95,21 +95,23 @@ struct Listed {
   fs::path folder;
   std::optional<CheckpointIndex> index;  ///< none where it cannot be read, or is another library's
   std::optional<std::string> why_not_whole;
-  std::optional<ForeignCheckpoint> of_others;
+  std::optional<ForeignCheckpoint> foreign;
+  std::int64_t foreign_step = 0;
 };
 
-Listed listed_of_others(const fs::path& folder) {
+Listed listed_foreign(const fs::path& folder) {
   try {
-    return {.folder = folder, .index = {}, .why_not_whole = {}, .of_others = open_foreign(folder)};
+    Listed one{.folder = folder, .index = {}, .why_not_whole = {}, .foreign = open_foreign(folder)};
+    one.foreign_step = step_of(*one.foreign);
+    return one;
   } catch (const Error& error) {
-    return {.folder = folder, .index = {}, .why_not_whole = error.what(), .of_others = {}};
+    return {.folder = folder, .index = {}, .why_not_whole = error.what(), .foreign = {}};
   }
 }
 
 Listed listed(const fs::path& folder) {
-  if (is_of_others(folder)) return listed_of_others(folder);
-  Listed one{
-      .folder = folder, .index = {}, .why_not_whole = why_not_whole(folder), .of_others = {}};
+  if (is_foreign(folder)) return listed_foreign(folder);
+  Listed one{.folder = folder, .index = {}, .why_not_whole = why_not_whole(folder), .foreign = {}};
   try {
     one.index = read_checkpoint_index(folder);
   } catch (const Error&) {
@@ -121,12 +123,12 @@ Listed listed(const fs::path& folder) {
 Json json_of(const Listed& one) {
   Json json{{"folder", one.folder.string()}, {"whole", !one.why_not_whole}};
   json["fault"] = one.why_not_whole ? Json(*one.why_not_whole) : Json(nullptr);
-  if (one.of_others)
-    json.update({{"step", step_of(*one.of_others)},
-                 {"kind", one.of_others->format},
-                 {"world", one.of_others->world},
-                 {"strategy", one.of_others->strategy},
-                 {"tensors", one.of_others->tensors.size()},
+  if (one.foreign)
+    json.update({{"step", one.foreign_step},
+                 {"kind", one.foreign->format},
+                 {"world", one.foreign->world},
+                 {"strategy", one.foreign->strategy},
+                 {"tensors", one.foreign->tensors.size()},
                  {"size_bytes", bytes_below(one.folder)}});
   if (!one.index) return json;
   const auto& [kind, progress, layout, job, files] = *one.index;
@@ -162,10 +164,10 @@ ExitCode list(const CheckpointOptions& options, const std::vector<fs::path>& pla
       const Listed one = listed(folder);
       all.push_back(json_of(one));
       const std::string state = one.why_not_whole.value_or("whole");
-      if (one.of_others) {
-        table.row({std::to_string(step_of(*one.of_others)), one.of_others->format, "",
-                   rounded_text(Bytes{bytes_below(folder)}), std::to_string(one.of_others->world),
-                   one.of_others->strategy, "", state});
+      if (one.foreign) {
+        table.row({std::to_string(one.foreign_step), one.foreign->format, "",
+                   rounded_text(Bytes{bytes_below(folder)}), std::to_string(one.foreign->world),
+                   one.foreign->strategy, "", state});
         continue;
       }
       if (!one.index) {
@@ -198,8 +200,9 @@ struct Verified {
   double seconds = 0;
 };
 
-/// Reads every tensor, which compares the checksums of the archives. A line for each that fails.
-void verify_of_others(const fs::path& folder, Verified& result) {
+/// Reads every tensor, which compares the checksums of the archives. Each tensor that fails is a
+/// fault.
+void verify_foreign(const fs::path& folder, Verified& result) {
   const ForeignCheckpoint checkpoint = open_foreign(folder);
   constexpr std::int64_t at_once = std::int64_t{1} << 22;
   std::vector<float> values;
@@ -221,8 +224,8 @@ Verified verified(const fs::path& folder) {
   const auto begin = std::chrono::steady_clock::now();
   Verified result;
   try {
-    if (is_of_others(folder)) {
-      verify_of_others(folder, result);
+    if (is_foreign(folder)) {
+      verify_foreign(folder, result);
     } else {
       CheckpointReader reader(folder);
       result.faults = reader.verify();
@@ -309,17 +312,17 @@ ExitCode tell_written(const CheckpointOptions& options, const fs::path& place,
   return ExitCode::done;
 }
 
-/// The model of another library's checkpoint: as it is given, or a config.json that lies beside it.
+/// The config.json of another library's checkpoint: --model, or the one in its folder.
 fs::path model_of(const CheckpointOptions& options, const fs::path& from) {
   if (options.model) return config_path(*options.model);
   if (is_there(from / "config.json")) return from / "config.json";
   throw Error({.where = "--model",
-               .what = fmt::format("{} does not say which model it is of", from.string()),
+               .what = fmt::format("{} does not say which model it holds", from.string()),
                .way_out = "give the model's folder or config.json"});
 }
 
 std::unique_ptr<Checkpoint> open_any(const CheckpointOptions& options, const fs::path& from) {
-  if (!is_of_others(from)) return std::make_unique<CheckpointReader>(from);
+  if (!is_foreign(from)) return std::make_unique<CheckpointReader>(from);
   const fs::path config = model_of(options, from);
   return std::make_unique<ForeignReader>(
       open_foreign(from),
@@ -351,8 +354,8 @@ ExitCode rewrite(const CheckpointOptions& options, const std::vector<fs::path>& 
   line.update(fmt::format("reads {}", from.string()));
   const std::unique_ptr<Checkpoint> checkpoint = open_any(options, from);
   if (to == Layout::dcp) return export_folder(options, *checkpoint, place);
-  // Of another library's checkpoint one file is written, unless --world says otherwise.
-  const int saved_by = is_of_others(from) ? 1 : checkpoint->index().layout.world;
+  // Another library's checkpoint becomes one file, unless --world says otherwise.
+  const int saved_by = is_foreign(from) ? 1 : checkpoint->index().layout.world;
   if (to == Layout::full)
     merge(*checkpoint, place);
   else
@@ -425,10 +428,10 @@ void declare_checkpoint(Command& command) {
                  {"sharded|full|dcp", "of convert; dcp: PyTorch's torch.distributed.checkpoint"});
   command.option("--world", options->world,
                  {"N", "of reshard and convert: files, one a rank (default: as it was saved)"});
-  command.heading("Of a checkpoint of PyTorch's, accelerate's or DeepSpeed's");
+  command.heading("For a checkpoint of PyTorch, accelerate or DeepSpeed");
   command.option(
       "--model", options->model,
-      {"PATH", "the model's folder or config.json (default: one beside the checkpoint)"});
+      {"PATH", "the model's folder or config.json (default: config.json in the checkpoint)"});
   command.option("--next-token", options->next_token,
                  {"N", "global token offset at which the data goes on (default: 0)"});
   declare_output_options(command, options->output);
@@ -443,11 +446,10 @@ void declare_checkpoint(Command& command) {
        {"shardscope checkpoint convert runs/job --to dcp -o for_pytorch",
         "for torch.distributed.checkpoint.load, FSDP1 and FSDP2"},
        {"shardscope checkpoint convert from_pytorch --to sharded --model gpt2/ -o ours",
-        "what torch.distributed.checkpoint, FSDP, accelerate or DeepSpeed saved, for `train "
-        "--resume "
-        "ours`"},
+        "what torch.distributed.checkpoint, FSDP, accelerate or DeepSpeed saved, for "
+        "`train --resume ours`"},
        {"shardscope checkpoint merge zero3 --model gpt2/ -o model",
-        "DeepSpeed's ZeRO folder as one for from_pretrained, as zero_to_fp32.py does"}});
+        "DeepSpeed's ZeRO folder as a folder for from_pretrained, like zero_to_fp32.py"}});
   command.action([options] { return run_checkpoint(*options); });
 }
 

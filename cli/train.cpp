@@ -451,10 +451,11 @@ void check_next_token(const TrainCommand& options) {
   }
   const std::filesystem::path given = options.resume.value_or("");
   if (given.empty() || is_there(given / checkpoint_index_name)) {
-    throw Error({.where = "--next-token",
-                 .what = "is for a checkpoint of another library; ours say where the data goes on",
-                 .way_out = "leave it out, or give --resume FOLDER of PyTorch's, accelerate's or "
-                            "DeepSpeed's"});
+    throw Error(
+        {.where = "--next-token",
+         .what = "is only for a checkpoint of another library; ours say where the data goes on",
+         .way_out = "leave it out, or give --resume FOLDER of PyTorch's, accelerate's or "
+                    "DeepSpeed's"});
   }
 }
 
@@ -572,10 +573,11 @@ void declare_training_options(Command& command, TrainCommand& options) {
                           "goes on from the newest whole checkpoint of the run folder, or from "
                           "this one; under another "
                           "strategy or number of ranks, too"});
-  command.option("--next-token", options.next_token,
-                 {"N",
-                  "with --resume of another library's checkpoint: global token offset at which the "
-                  "data goes on (default: behind as many steps of this job as it has done)"});
+  command.option(
+      "--next-token", options.next_token,
+      {"N",
+       "with --resume of another library's checkpoint: global token offset at which the "
+       "data goes on (default: after the tokens of as many steps of this job as were done)"});
   command.option("--max-restarts", options.max_restarts,
                  {"N",
                   "starts the job again so often after a rank is lost or the disk fails, from "

@@ -24,7 +24,8 @@ class Checkpoint {
   virtual const std::filesystem::path& folder() const = 0;
   /// The config.json of its model.
   virtual std::filesystem::path config() const = 0;
-  /// Where training stands. Of another library's checkpoint: what its folder says, without files.
+  /// Where training stands. For another library's checkpoint it has what the folder says, and no
+  /// files.
   virtual const CheckpointIndex& index() const = 0;
 
   /// A whole tensor, put together from its pieces.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <optional>
 #include <string_view>
@@ -64,7 +63,10 @@ class Metadata {
   std::span<const PickleValue> elements(PickleValue value) const { return pickle_.elements(value); }
   std::string text(PickleValue value) const {
     if (value.kind != PickleKind::text) throw error("a name that is no text");
-    return std::string(pickle_.text(value));
+    const std::string_view text = pickle_.text(value);
+    if (text.size() > longest_tensor_name)
+      throw error(fmt::format("a name of more than {} characters", longest_tensor_name));
+    return std::string(text);
   }
   std::int64_t integer(PickleValue value) const {
     const auto number = pickle_.integer(value);
@@ -77,8 +79,10 @@ class Metadata {
     if (name_of(value) != "Size" || parts.size() < 2) throw error("a size that is none");
     const auto arguments = pickle_.elements(parts[1]);
     if (arguments.size() != 1) throw error("a size that is none");
+    const auto dimensions = pickle_.elements(arguments[0]);
+    if (dimensions.size() > most_dimensions) throw error("a size of too many dimensions");
     Shape shape;
-    for (const PickleValue& dimension : pickle_.elements(arguments[0]))
+    for (const PickleValue& dimension : dimensions)
       shape.push_back(std::min(integer(dimension), most_elements));
     return shape;
   }
@@ -145,10 +149,15 @@ void DcpReader::read_metadata() {
     chunk.archive_bytes = metadata.integer(metadata.field(places[i + 1], "length"));
     chunks[name].insert_or_assign(chunk.offsets, std::move(chunk));
   }
+  // A pickle may share one list of chunks among all tensors.
+  constexpr std::int64_t most_chunks = std::int64_t{1} << 25;
+  std::int64_t seen = 0;
   for (std::size_t i = 0; i + 1 < tensors.size(); i += 2) {
     if (metadata.name_of(tensors[i + 1]) != "TensorStorageMetadata") continue;
     const std::string name = metadata.text(tensors[i]);
     for (const PickleValue& said : metadata.elements(metadata.field(tensors[i + 1], "chunks"))) {
+      if (++seen > most_chunks)
+        throw metadata.error(fmt::format("more than {} chunks", most_chunks));
       const Shape offsets = metadata.size(metadata.field(said, "offsets"));
       const auto found = chunks[name].find(offsets);
       if (found == chunks[name].end())

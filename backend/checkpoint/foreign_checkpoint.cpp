@@ -1,7 +1,6 @@
 #include "backend/checkpoint/foreign_checkpoint.h"
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "backend/checkpoint/torch_files.h"
 #include "backend/checkpoint/zero_folder.h"
 #include "core/base/error.h"
+#include "core/format/float_formats.h"
 #include "core/format/is_there.h"
 #include "core/format/json_reader.h"
 #include "core/format/safetensors.h"
@@ -47,20 +47,15 @@ void add_dcp(const fs::path& folder, std::map<std::string, ForeignTensor>& tenso
 std::size_t add_torch_file(const std::shared_ptr<TorchFiles>& files, const fs::path& path,
                            std::map<std::string, ForeignTensor>& tensors) {
   const std::size_t file = files->open(path);
-  add_state_dict(files, file, files->pickle(file).root(), "", tensors);
+  add_state_dict(files, file, files->pickle(file).root(), tensors);
   return file;
-}
-
-bool is_floating(Dtype dtype) {
-  return dtype == Dtype::float32 || dtype == Dtype::bfloat16 || dtype == Dtype::float16 ||
-         dtype == Dtype::float64;
 }
 
 void add_safetensors(const fs::path& folder, std::map<std::string, ForeignTensor>& tensors) {
   for (const fs::path& path : weight_files(folder)) {
     const auto file = std::make_shared<SafetensorsFile>(path);
     for (const SafetensorsTensor& tensor : file->header().tensors) {
-      if (!is_floating(tensor.dtype)) continue;
+      if (!has_floats(tensor.dtype)) continue;
       tensors.insert_or_assign(
           tensor.name,
           ForeignTensor{.shape = tensor.shape,
@@ -75,17 +70,6 @@ std::optional<fs::path> optimizer_file(const fs::path& folder) {
   for (const std::string_view name : optimizer_files)
     if (is_there(folder / name)) return folder / name;
   return std::nullopt;
-}
-
-/// The parameters that each param_group lists.
-std::vector<std::int64_t> group_sizes_of(const Pickle& pickle) {
-  std::vector<std::int64_t> sizes;
-  const auto groups = pickle.find(pickle.root(), "param_groups");
-  if (!groups) return sizes;
-  for (const PickleValue& group : pickle.elements(*groups))
-    if (const auto parameters = pickle.find(group, "params"))
-      sizes.push_back(static_cast<std::int64_t>(pickle.elements(*parameters).size()));
-  return sizes;
 }
 
 /// Every rank leaves the state of its random numbers: accelerate and the Trainer.
@@ -103,7 +87,9 @@ int ranks_that_saved(const fs::path& folder) {
 std::optional<std::int64_t> trainer_step(const fs::path& folder) {
   const fs::path path = folder / "trainer_state.json";
   if (!is_there(path)) return std::nullopt;
-  return JsonValue::read_file(path, DuplicateKeys::last_wins).at("global_step").integer(0);
+  return JsonValue::read_file(path, DuplicateKeys::last_wins)
+      .at("global_step")
+      .integer(0, most_steps);
 }
 
 void add_model(const fs::path& folder, const std::shared_ptr<TorchFiles>& files,
@@ -135,7 +121,8 @@ void add_optimizer(const fs::path& folder, const std::shared_ptr<TorchFiles>& fi
   const auto path = optimizer_file(folder);
   if (!path) return;
   const std::size_t file = add_torch_file(files, *path, into.tensors);
-  into.group_sizes = group_sizes_of(files->pickle(file));
+  const Pickle& pickle = files->pickle(file);
+  into.group_sizes = group_sizes_of(pickle, pickle.root());
 }
 
 bool is_accelerate_folder(const fs::path& folder) {

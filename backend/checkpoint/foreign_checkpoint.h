@@ -17,9 +17,12 @@
 
 namespace shardscope {
 
-/// What is read of a torch optimizer's state of a parameter, under its names there.
+/// The states of a parameter that are read, as torch's optimizers name them.
 inline constexpr std::array<std::string_view, 3> states_of_torch{"exp_avg", "exp_avg_sq",
                                                                  "momentum_buffer"};
+
+/// More training steps than this are refused.
+inline constexpr std::int64_t most_steps = 1'000'000'000'000;
 
 /// A tensor of floating-point numbers in another library's files.
 struct ForeignTensor {
@@ -35,13 +38,13 @@ struct ForeignCheckpoint {
   std::string format;    ///< "dcp", "accelerate", "deepspeed"
   std::string strategy;  ///< "zero2"; empty: the folder does not say
   int world = 1;         ///< ranks that saved it, as far as the folder says
-  /// By the name that the library gives: "model.transformer.wte.weight" and its likes, and
-  /// optimizer states behind "state.", of a parameter's name or number: "state.0.exp_avg".
+  /// By the name that the library gives, for example "model.transformer.wte.weight". The name of an
+  /// optimizer's state has "state." before the parameter's name or number: "state.0.exp_avg".
   std::map<std::string, ForeignTensor> tensors;
   /// Where states go by number: how many parameters each param_group of the optimizer has.
   std::vector<std::int64_t> group_sizes;
-  std::optional<std::int64_t> step;  ///< of training; none: the optimizer's, if it has one
-  std::int64_t skipped_steps = 0;    ///< of them, those that changed nothing
+  std::optional<std::int64_t> step;  ///< 0 to most_steps; none: the optimizer's, if it has one
+  std::int64_t skipped_steps = 0;    ///< of them, those that changed nothing: 0 to `step`
 };
 
 /// Whether a folder looks like such a checkpoint.

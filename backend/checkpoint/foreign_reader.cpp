@@ -21,16 +21,22 @@ bool is_of_state(const std::string& name) {
   return name.starts_with("state.") || name.find(".state.") != std::string::npos;
 }
 
-/// Names by the parts that they end in, so that one is found whatever its prefix is.
+/// Names by the parts that they end in. So a name is found with any prefix.
 class Names {
  public:
   explicit Names(const ForeignCheckpoint& checkpoint) {
+    constexpr std::int64_t most_ends = std::int64_t{1} << 24;
+    std::int64_t ends = 0;
     for (const auto& [name, tensor] : checkpoint.tensors) {
       const bool of_state = is_of_state(name);
       if (of_state) is_numbered_ = is_numbered_ || number_behind_state(name);
       for (std::size_t at = 0; at != std::string::npos;) {
         const auto [found, is_new] =
             by_end_[of_state ? 1 : 0].try_emplace(std::string_view(name).substr(at), &name);
+        if (is_new && ++ends > most_ends)
+          throw Error({.where = checkpoint.folder.string(),
+                       .what = "the names of the tensors have too many parts",
+                       .way_out = {}});
         if (!is_new && name.size() < found->second->size()) found->second = &name;
         const std::size_t dot = name.find('.', at);
         at = dot == std::string::npos ? dot : dot + 1;
@@ -59,9 +65,9 @@ class Names {
   bool is_numbered_ = false;
 };
 
-/// The order in which an optimizer numbers parameters: one group has them as the model does; of two
-/// the first has those that decay, the matrices, as torch's scripts and transformers' Trainer make
-/// them. Empty: another order, or other parameters, which is not known.
+/// The order in which an optimizer numbers parameters. One group has them in the model's order. Of
+/// two groups the first has the matrices, which decay, as in transformers' Trainer. Empty: the
+/// order is not known, since there are other groups or another number of parameters.
 std::vector<std::size_t> numbered_order(const Model& model,
                                         const std::vector<std::int64_t>& group_sizes) {
   const std::int64_t parameters =
@@ -162,8 +168,8 @@ std::int64_t step_of(const ForeignCheckpoint& checkpoint) {
     if (!name.ends_with(".step") || !is_of_state(name) || !tensor.shape.empty()) continue;
     float step = 0;
     tensor.read(0, {&step, 1});
-    constexpr float most = 1e12F;
-    return step >= 0 && step <= most ? static_cast<std::int64_t>(step) : 0;
+    return step >= 0 && step <= static_cast<float>(most_steps) ? static_cast<std::int64_t>(step)
+                                                               : 0;
   }
   return 0;
 }

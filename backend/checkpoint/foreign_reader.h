@@ -1,4 +1,5 @@
-// A checkpoint of another library as one of ours, for a model whose parameters its names name.
+// A checkpoint of another library as one of ours. Its tensors are found by the names of a model's
+// parameters.
 #pragma once
 
 #include <cstdint>

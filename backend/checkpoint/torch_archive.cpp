@@ -110,35 +110,18 @@ std::optional<Dtype> dtype_of(std::string_view storage) {
   return std::nullopt;
 }
 
-/// How many elements a tensor has; nothing where it is not contiguous or its shape is impossible.
+/// How many elements a tensor has; nothing where it is not contiguous or its shape is impossible,
+/// also where the product overflows without the zeros.
 std::optional<std::int64_t> contiguous_elements(const Shape& shape, const Shape& strides) {
   std::int64_t elements = 1;
   if (strides.size() != shape.size()) return std::nullopt;
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
+  const bool is_empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
   for (std::size_t i = shape.size(); i-- > 0;) {
-    if (shape[i] != 1 && strides[i] != elements) return std::nullopt;
-    if (__builtin_mul_overflow(elements, shape[i], &elements)) return std::nullopt;
+    if (!is_empty && shape[i] != 1 && strides[i] != elements) return std::nullopt;
+    const std::int64_t size = std::max<std::int64_t>(1, shape[i]);
+    if (__builtin_mul_overflow(elements, size, &elements)) return std::nullopt;
   }
-  return elements;
-}
-
-void to_floats(Dtype dtype, const std::byte* from, std::span<float> out) {
-  const auto converted = [&]<class Stored>(Stored stored, auto to_float) {
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      std::memcpy(&stored, from + i * sizeof stored, sizeof stored);
-      out[i] = to_float(stored);
-    }
-  };
-  switch (dtype) {
-    case Dtype::bfloat16:
-      return converted(std::uint16_t{}, float_of_bfloat16);
-    case Dtype::float16:
-      return converted(std::uint16_t{}, float_of_float16);
-    case Dtype::float64:
-      return converted(double{}, [](double value) { return static_cast<float>(value); });
-    default:
-      std::memcpy(out.data(), from, out.size_bytes());
-  }
+  return is_empty ? 0 : elements;
 }
 
 void append(std::string& text, std::uint32_t value, int width) {
@@ -159,14 +142,14 @@ std::string tensor_pickle(const Shape& shape) {
          pickled(std::int64_t{0}) + pickled(shape) + pickled(strides) + "\x89" + hooks + "tR.";
 }
 
-/// A zip archive of stored files, whose last one's bytes are written by somebody else.
+/// A zip archive of files without compression. The caller writes the bytes of the last one.
 class ArchiveMaker {
  public:
   void add(const std::string& name, const std::string& content) {
     begin(name, static_cast<std::uint32_t>(content.size()), crc32_of(content), 0);
     head_ += content;
   }
-  /// Bytes come behind `head`, aligned.
+  /// Its bytes follow `head`, aligned.
   void begin_last(const std::string& name, std::uint32_t bytes, std::uint32_t crc32) {
     const auto used = static_cast<std::int64_t>(head_.size() + local_bytes + name.size());
     constexpr std::int64_t extra_head = 4;
@@ -351,9 +334,12 @@ std::size_t TorchArchive::read_entry(const std::string& directory, std::size_t a
   return next;
 }
 
-/// From the local headers to the bytes behind them.
+/// From the local headers to the bytes after them. Members that overlap are refused, so that all
+/// storages together are no longer than the file.
 void TorchArchive::place_members(const PositionedFile& file) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> stretches;
   for (auto& [name, member] : members_) {
+    const std::int64_t begin = member.header;
     if (member.header > length_ - local_bytes)
       throw error("a file of the archive lies outside of it");
     const std::string local = text_at(file, member.header, local_bytes);
@@ -361,7 +347,11 @@ void TorchArchive::place_members(const PositionedFile& file) {
     member.header += local_bytes + number_at(local, 26, 2) + number_at(local, 28, 2);
     if (member.header > length_ || member.bytes > length_ - member.header)
       throw error("a file of the archive lies outside of it");
+    stretches.emplace_back(begin, member.header + member.bytes);
   }
+  std::sort(stretches.begin(), stretches.end());
+  for (std::size_t i = 1; i < stretches.size(); ++i)
+    if (stretches[i].first < stretches[i - 1].second) throw error("files of the archive overlap");
 }
 
 const TorchArchive::Member& TorchArchive::member(std::string_view name) const {
@@ -373,7 +363,9 @@ const TorchArchive::Member& TorchArchive::member(std::string_view name) const {
 Shape TorchArchive::shape_of(PickleValue value) const {
   Shape shape;
   constexpr std::int64_t most = std::int64_t{1} << 48;
-  for (const PickleValue& dimension : pickle_.elements(value)) {
+  const auto dimensions = pickle_.elements(value);
+  if (dimensions.size() > most_dimensions) throw error("a tensor with an impossible shape");
+  for (const PickleValue& dimension : dimensions) {
     const auto size = pickle_.integer(dimension);
     if (!size || *size < 0 || *size > most) throw error("a tensor with an impossible shape");
     shape.push_back(*size);

@@ -19,6 +19,11 @@
 
 namespace shardscope {
 
+// Bounds of names and shapes in such files: what a pickle shares is copied for each tensor.
+inline constexpr std::size_t longest_tensor_name = 1000;
+inline constexpr std::int64_t most_tensors = std::int64_t{1} << 20;
+inline constexpr std::size_t most_dimensions = 64;
+
 /// A file that is read by position.
 class PositionedFile {
  public:
@@ -38,8 +43,9 @@ class PositionedFile {
 struct ArchivedTensor {
   Dtype dtype = Dtype::float32;
   Shape shape;
-  std::int64_t offset = 0;  ///< of its first element in the file
-  std::int64_t storage_offset = 0, storage_bytes = 0;
+  std::int64_t offset = 0;          ///< of its first element in the file
+  std::int64_t storage_offset = 0;  ///< in the file
+  std::int64_t storage_bytes = 0;
   std::uint32_t storage_crc32 = 0;
 };
 
@@ -54,7 +60,8 @@ struct ArchiveBounds {
 /// tensors lie. Files of more than 4 GiB are zip64's.
 class TorchArchive {
  public:
-  /// Throws Error (bad_input): no such archive, compressed, damaged, a pickle out of bounds.
+  /// Throws Error (bad_input): no such archive, compressed, damaged, members that overlap, a pickle
+  /// out of bounds.
   TorchArchive(const PositionedFile& file, std::int64_t offset, std::int64_t length,
                const ArchiveBounds& bounds = {});
 
@@ -81,7 +88,7 @@ class TorchArchive {
   void read_directory(const PositionedFile& file, const ArchiveBounds& bounds);
   std::size_t read_entry(const std::string& directory, std::size_t at);
   void place_members(const PositionedFile& file);
-  const Member& member(std::string_view end_of_name) const;
+  const Member& member(std::string_view name) const;
   /// The arguments of what rebuilds a tensor; none for other values.
   std::span<const PickleValue> rebuilt(PickleValue value) const;
   std::span<const PickleValue> storage_of(std::span<const PickleValue> arguments) const;
@@ -97,16 +104,16 @@ class TorchArchive {
 ArchivedTensor find_archived_tensor(const PositionedFile& file, std::int64_t offset,
                                     std::int64_t length);
 
-/// Elements [first, first + out.size()) as float; `scratch` is memory to be used again.
+/// Elements [first, first + out.size()) as float. `scratch` is overwritten. Throws Error.
 void read_floats(const PositionedFile& file, const ArchivedTensor& tensor, std::int64_t first,
                  std::span<float> out, std::vector<std::byte>& scratch);
 
-/// Reads all of a tensor's storage; throws Error naming `tensor_name` where its checksum is wrong.
+/// Reads all of a tensor's storage. Throws Error naming `tensor_name` where its checksum is wrong.
 void check_storage(const PositionedFile& file, const ArchivedTensor& tensor,
                    const std::string& tensor_name, std::vector<std::byte>& scratch);
 
-/// Such an archive of a contiguous float32 tensor, but for the storage: `head` comes before its
-/// bytes, `tail` behind them.
+/// Such an archive of a contiguous float32 tensor without the bytes of its storage: `head` comes
+/// before them, `tail` after them.
 struct ArchiveFrame {
   std::string head, tail;
 };

@@ -25,24 +25,38 @@ void TorchFiles::read(const std::string& name, const std::vector<TorchPiece>& pi
                    .what = fmt::format("no file holds element {}", first),
                    .way_out = "take a checkpoint that was saved whole"});
     }
-    const PositionedFile& file = files_[piece->file].bytes;
-    if (checked_.emplace(piece->file, piece->tensor.storage_offset).second)
-      check_storage(file, piece->tensor, name, scratch_);
+    check(name, *piece);
     const std::int64_t inside = first - piece->first;
     const auto count = static_cast<std::size_t>(
         std::min(static_cast<std::int64_t>(out.size()), piece->elements - inside));
-    read_floats(file, piece->tensor, piece->in_tensor + inside, out.first(count), scratch_);
+    read_floats(files_[piece->file].bytes, piece->tensor, piece->in_tensor + inside,
+                out.first(count), scratch_);
     out = out.subspan(count);
     first += static_cast<std::int64_t>(count);
   }
 }
 
+/// Each storage is read once for its checksum. One that is damaged is refused each time.
+void TorchFiles::check(const std::string& name, const TorchPiece& piece) {
+  const auto [found, is_new] =
+      checked_.try_emplace({piece.file, piece.tensor.storage_offset}, std::nullopt);
+  if (is_new) {
+    try {
+      check_storage(files_[piece.file].bytes, piece.tensor, name, scratch_);
+    } catch (const Error& error) {
+      found->second = error;
+    }
+  }
+  if (found->second) throw Error(found->second->parts());
+}
+
 ForeignTensor tensor_of(std::shared_ptr<TorchFiles> files, const std::string& name, Shape shape,
                         std::vector<TorchPiece> pieces) {
   return {.shape = std::move(shape),
-          .read = [files = std::move(files), name, pieces = std::move(pieces)](
+          .read = [files = std::move(files), name,
+                   pieces = std::make_shared<const std::vector<TorchPiece>>(std::move(pieces))](
                       std::int64_t first, std::span<float> out) {
-            files->read(name, pieces, first, out);
+            files->read(name, *pieces, first, out);
           }};
 }
 
@@ -70,10 +84,10 @@ class StateDictWalk {
 
   void add(PickleValue value, const std::string& name, int depth) {
     constexpr int deepest = 12;
-    constexpr std::int64_t most = std::int64_t{1} << 24;
-    if (depth > deepest || ++seen_ > most)
-      throw Error({.where = name,
-                   .what = "a state dict that is nested too deep or has too many values",
+    if (depth > deepest || ++seen_ > most_tensors || name.size() > longest_tensor_name)
+      throw Error({.where = name.substr(0, longest_tensor_name),
+                   .what = "a state dict that is nested too deep, or has too many values or too "
+                           "long names",
                    .way_out = {}});
     if (files_->archive(file_).is_tensor(value)) {
       tensors_.insert_or_assign(
@@ -110,8 +124,23 @@ class StateDictWalk {
 }  // namespace
 
 void add_state_dict(const std::shared_ptr<TorchFiles>& files, std::size_t file, PickleValue dict,
-                    const std::string& prefix, std::map<std::string, ForeignTensor>& tensors) {
-  StateDictWalk(files, file, tensors).add(dict, prefix, 0);
+                    std::map<std::string, ForeignTensor>& tensors) {
+  StateDictWalk(files, file, tensors).add(dict, "", 0);
+}
+
+std::vector<std::int64_t> group_sizes_of(const Pickle& pickle, PickleValue optimizer) {
+  const auto list = pickle.find(optimizer, "param_groups");
+  const auto groups = list ? pickle.elements(*list) : std::span<const PickleValue>();
+  constexpr std::size_t most = std::size_t{1} << 14;
+  if (groups.size() > most)
+    throw Error({.where = "param_groups",
+                 .what = fmt::format("has {} groups, expected at most {}", groups.size(), most),
+                 .way_out = {}});
+  std::vector<std::int64_t> sizes;
+  for (const PickleValue& group : groups)
+    if (const auto parameters = pickle.find(group, "params"))
+      sizes.push_back(static_cast<std::int64_t>(pickle.elements(*parameters).size()));
+  return sizes;
 }
 
 }  // namespace shardscope

@@ -6,7 +6,8 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <set>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,11 +34,13 @@ class TorchFiles {
   const TorchArchive& archive(std::size_t file) const { return files_[file].archive; }
   const Pickle& pickle(std::size_t file) const { return archive(file).pickle(); }
 
-  /// Elements [first, first + out.size()) out of pieces that follow each other. Throws Error.
+  /// Elements [first, first + out.size()) out of pieces that follow each other. Throws Error: a
+  /// damaged storage, each time; a stretch that no piece has.
   void read(const std::string& name, const std::vector<TorchPiece>& pieces, std::int64_t first,
             std::span<float> out);
 
  private:
+  void check(const std::string& name, const TorchPiece& piece);
   struct File {
     explicit File(const std::filesystem::path& path)
         : bytes(path), archive(bytes, 0, bytes.bytes()) {}
@@ -46,7 +49,8 @@ class TorchFiles {
   };
 
   std::deque<File> files_;
-  std::set<std::pair<std::size_t, std::int64_t>> checked_;  ///< file, offset of the storage
+  /// By file and offset of a storage: what its check found, nothing where it is whole.
+  std::map<std::pair<std::size_t, std::int64_t>, std::optional<Error>> checked_;
   std::vector<std::byte> scratch_;
 };
 
@@ -58,8 +62,13 @@ ForeignTensor tensor_of(std::shared_ptr<TorchFiles> files, const std::string& na
                         std::size_t file, const ArchivedTensor& tensor);
 
 /// Adds the tensors of a state dict by their keys, nested ones with dots between: "state.0.step".
-/// Numbers called "step" become tensors of one element. All else is passed over.
+/// Numbers called "step" become tensors of one element. All else is passed over. Throws Error for
+/// too many values, and for names or nesting out of bounds.
 void add_state_dict(const std::shared_ptr<TorchFiles>& files, std::size_t file, PickleValue dict,
-                    const std::string& prefix, std::map<std::string, ForeignTensor>& tensors);
+                    std::map<std::string, ForeignTensor>& tensors);
+
+/// How many parameters each param_group of an optimizer's state dict lists; empty where it has no
+/// groups. Throws Error for too many groups.
+std::vector<std::int64_t> group_sizes_of(const Pickle& pickle, PickleValue optimizer);
 
 }  // namespace shardscope

@@ -99,8 +99,23 @@ class StatesFile {
   std::size_t number() const { return number_; }
   const Pickle& pickle() const { return files_->pickle(number_); }
   PickleValue root() const { return pickle().root(); }
+  /// Dicts that are asked this have few keys.
   std::optional<PickleValue> find(PickleValue dict, std::string_view key) const {
+    constexpr std::size_t most_keys = 10'000;
+    if (pickle().elements(dict).size() / 2 > most_keys)
+      throw wrong(
+          fmt::format("has a dict of more than {} keys where {} should be", most_keys, key));
     return pickle().find(dict, key);
+  }
+  /// The values of a dict whose keys are texts, by key. Views of the pickle.
+  std::map<std::string_view, PickleValue> values(PickleValue dict) const {
+    std::map<std::string_view, PickleValue> all;
+    if (dict.kind != PickleKind::dict) return all;
+    const auto items = pickle().elements(dict);
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2)
+      if (items[i].kind == PickleKind::text)
+        all.insert_or_assign(pickle().text(items[i]), items[i + 1]);
+    return all;
   }
   PickleValue at(PickleValue dict, std::string_view key) const {
     const auto found = find(dict, key);
@@ -142,9 +157,11 @@ Shape size_of_torch(const StatesFile& file, PickleValue value) {
                              ? file.pickle().elements(parts[1])
                              : std::span<const PickleValue>();
   if (arguments.size() != 1) throw file.wrong("has a shape that is no torch.Size");
+  const auto dimensions = file.pickle().elements(arguments[0]);
+  if (dimensions.size() > most_dimensions) throw file.wrong("has an impossible shape");
   Shape shape;
   std::int64_t elements = 1;
-  for (const PickleValue& dimension : file.pickle().elements(arguments[0])) {
+  for (const PickleValue& dimension : dimensions) {
     const auto size = file.pickle().integer(dimension);
     if (!size || *size < 0 || __builtin_mul_overflow(elements, *size, &elements) || elements > most)
       throw file.wrong("has an impossible shape");
@@ -153,45 +170,62 @@ Shape size_of_torch(const StatesFile& file, PickleValue value) {
   return shape;
 }
 
+std::string name_in(const StatesFile& file, PickleValue value) {
+  const std::string_view name = file.pickle().text(value);
+  if (name.size() > longest_tensor_name)
+    throw file.wrong(fmt::format("has a name of more than {} characters", longest_tensor_name));
+  return std::string(name);
+}
+
 /// A dict of names and torch.Sizes, in its order.
 std::vector<NamedShape> named_shapes(const StatesFile& file, PickleValue dict) {
   std::vector<NamedShape> all;
   const auto items = file.pickle().elements(dict);
+  if (static_cast<std::int64_t>(items.size() / 2) > most_tensors)
+    throw file.wrong(fmt::format("has shapes of more than {} tensors", most_tensors));
   for (std::size_t i = 0; i + 1 < items.size(); i += 2)
-    all.push_back({std::string(file.pickle().text(items[i])), size_of_torch(file, items[i + 1])});
+    all.push_back({name_in(file, items[i]), size_of_torch(file, items[i + 1])});
   return all;
 }
 
-/// A flat tensor of one rank, and where its values begin among those of all ranks.
+/// A flat tensor of one rank.
 struct FlatPart {
   std::size_t file = 0;
   ArchivedTensor tensor;
   std::int64_t elements() const { return elements_of(tensor.shape); }
 };
 
-/// Pieces of [first, first + elements) of flat parts that follow each other; they begin at
-/// `in_whole` of the tensor that they make.
-void add_pieces(const std::vector<FlatPart>& parts, std::int64_t first, std::int64_t elements,
-                std::int64_t in_whole, std::vector<TorchPiece>& pieces) {
-  std::int64_t begin = 0;
-  for (const FlatPart& part : parts) {
-    const std::int64_t from = std::max(first, begin);
-    const std::int64_t to = std::min(first + elements, begin + part.elements());
-    if (from < to)
-      pieces.push_back({.first = in_whole + (from - first),
-                        .elements = to - from,
-                        .file = part.file,
-                        .tensor = part.tensor,
-                        .in_tensor = from - begin});
-    begin += part.elements();
+/// Flat parts that follow each other, as one vector.
+class FlatVector {
+ public:
+  void append(const FlatPart& part) {
+    ends_.push_back(elements() + part.elements());
+    parts_.push_back(part);
   }
-}
+  std::int64_t elements() const { return ends_.empty() ? 0 : ends_.back(); }
 
-std::int64_t total(const std::vector<FlatPart>& parts) {
-  std::int64_t elements = 0;
-  for (const FlatPart& part : parts) elements += part.elements();
-  return elements;
-}
+  /// Adds the pieces of [first, first + count). They begin at `in_whole` of the tensor that they
+  /// make.
+  void add_pieces(std::int64_t first, std::int64_t count, std::int64_t in_whole,
+                  std::vector<TorchPiece>& pieces) const {
+    const auto found = std::upper_bound(ends_.begin(), ends_.end(), first);
+    for (auto p = static_cast<std::size_t>(found - ends_.begin()); p < parts_.size(); ++p) {
+      const std::int64_t begin = ends_[p] - parts_[p].elements();
+      const std::int64_t from = std::max(first, begin), to = std::min(first + count, ends_[p]);
+      if (begin >= first + count) return;
+      if (from < to)
+        pieces.push_back({.first = in_whole + (from - first),
+                          .elements = to - from,
+                          .file = parts_[p].file,
+                          .tensor = parts_[p].tensor,
+                          .in_tensor = from - begin});
+    }
+  }
+
+ private:
+  std::vector<FlatPart> parts_;
+  std::vector<std::int64_t> ends_;  ///< of each part, in the vector
+};
 
 /// The flat tensors of one rank: of each group its weights or one of their states.
 using RankGroups = std::vector<FlatPart>;
@@ -205,8 +239,11 @@ struct OptimFile {
 };
 
 RankGroups flat_tensors(const StatesFile& file, PickleValue list) {
+  constexpr std::size_t most = std::size_t{1} << 14;
+  const auto values = file.pickle().elements(list);
+  if (values.size() > most) throw file.wrong(fmt::format("has more than {} groups", most));
   RankGroups groups;
-  for (const PickleValue& value : file.pickle().elements(list)) {
+  for (const PickleValue& value : values) {
     const ArchivedTensor tensor = file.tensor(value);
     if (tensor.shape.size() != 1) throw file.wrong("has a group that is not flat");
     groups.push_back({.file = file.number(), .tensor = tensor});
@@ -268,7 +305,7 @@ OptimFile read_optim_file(const std::shared_ptr<TorchFiles>& files, const fs::pa
   return optim;
 }
 
-/// The number of ranks among which groups are divided; the largest where it differs.
+/// The number of ranks that share a group; the largest of all groups.
 std::int64_t partition_count(const OptimFile& optim) {
   const PickleValue value = optim.file.at(optim.state, "partition_count");
   std::int64_t count = optim.file.integer(value).value_or(0);
@@ -314,8 +351,12 @@ class ZeroFolder {
       if (models_.empty()) throw error(folder_, "has no model states");
     }
     const StatesFile& model = models_.front();
-    opened_.step = model.integer_at(model.root(), "global_steps", 0);
-    opened_.skipped_steps = model.integer_at(model.root(), "skipped_steps", 0);
+    const std::int64_t steps = model.integer_at(model.root(), "global_steps", 0),
+                       skipped = model.integer_at(model.root(), "skipped_steps", 0);
+    if (steps < 0 || steps > most_steps || skipped < 0 || skipped > steps)
+      throw model.wrong(fmt::format("counts {} steps, {} of them skipped", steps, skipped));
+    opened_.step = steps;
+    opened_.skipped_steps = skipped;
     opened_.world = static_cast<int>(std::clamp<std::int64_t>(
         model.integer_at(model.root(), "dp_world_size", 1), 1, std::int64_t{1} << 20));
     if (model.integer_at(model.root(), "mp_world_size", 1) > 1)
@@ -325,16 +366,11 @@ class ZeroFolder {
   void add_without_zero() {
     opened_.strategy = "no_shard";
     const StatesFile& model = models_.front();
-    add_state_dict(files_, model.number(), model.at(model.root(), "module"), "", opened_.tensors);
+    add_state_dict(files_, model.number(), model.at(model.root(), "module"), opened_.tensors);
     const auto optimizer = model.find(model.root(), "optimizer");
     if (!optimizer) return;
-    add_state_dict(files_, model.number(), *optimizer, "", opened_.tensors);
-    const auto groups = model.find(*optimizer, "param_groups");
-    for (const PickleValue& group :
-         groups ? model.pickle().elements(*groups) : std::span<const PickleValue>())
-      if (const auto parameters = model.find(group, "params"))
-        opened_.group_sizes.push_back(
-            static_cast<std::int64_t>(model.pickle().elements(*parameters).size()));
+    add_state_dict(files_, model.number(), *optimizer, opened_.tensors);
+    opened_.group_sizes = group_sizes_of(model.pickle(), *optimizer);
   }
 
   void add_with_zero() {
@@ -350,8 +386,14 @@ class ZeroFolder {
     add_frozen();
     const StatesFile& model = models_.front();
     std::vector<std::vector<NamedShape>> groups;
-    for (const PickleValue& group : model.pickle().elements(model.at(model.root(), "param_shapes")))
+    std::int64_t parameters = 0;
+    for (const PickleValue& group :
+         model.pickle().elements(model.at(model.root(), "param_shapes"))) {
       groups.push_back(named_shapes(model, group));
+      parameters += static_cast<std::int64_t>(groups.back().size());
+      if (parameters > most_tensors)
+        throw model.wrong(fmt::format("has shapes of more than {} tensors", most_tensors));
+    }
     stage_ == 3 ? add_third(groups) : add_first_or_second(groups);
   }
 
@@ -396,23 +438,23 @@ class ZeroFolder {
     for (std::size_t g = 0; g < groups.size(); ++g) {
       const std::vector<std::int64_t> paddings = paddings_of(g, groups[g].size());
       add_of_each_state([&](std::string_view state, const std::vector<const RankGroups*>& ranks) {
-        std::vector<FlatPart> parts;
-        for (const RankGroups* rank : ranks) parts.push_back((*rank)[g]);
+        FlatVector whole;
+        for (const RankGroups* rank : ranks) whole.append((*rank)[g]);
         std::int64_t offset = 0;
         for (std::size_t p = 0; p < groups[g].size(); ++p) {
           const std::int64_t elements = elements_of(groups[g][p].shape);
           std::vector<TorchPiece> pieces;
-          add_pieces(parts, offset, elements, 0, pieces);
+          whole.add_pieces(offset, elements, 0, pieces);
           add(state, groups[g][p], std::move(pieces));
           offset += elements + paddings[p];
         }
-        require_all_used(offset, total(parts), 2 * static_cast<std::int64_t>(ranks.size()));
+        require_all_used(offset, whole.elements(), 2 * static_cast<std::int64_t>(ranks.size()));
       });
     }
   }
 
-  /// Elements behind each parameter of a group that align the next one; none where they are not
-  /// said.
+  /// Elements after each parameter of a group that align the next one; 0 where the file does not
+  /// say it.
   std::vector<std::int64_t> paddings_of(std::size_t group, std::size_t parameters) const {
     std::vector<std::int64_t> paddings(parameters, 0);
     const StatesFile& file = ranks_.front().file;
@@ -435,6 +477,9 @@ class ZeroFolder {
   void add_third(const std::vector<std::vector<NamedShape>>& groups) {
     const auto world = static_cast<std::int64_t>(ranks_.size());
     add_of_each_state([&](std::string_view state, const std::vector<const RankGroups*>& ranks) {
+      std::vector<FlatVector> flat(ranks.size());
+      for (std::size_t r = 0; r < ranks.size(); ++r)
+        for (const FlatPart& part : *ranks[r]) flat[r].append(part);
       std::int64_t offset = 0;
       for (const std::vector<NamedShape>& group : groups)
         for (const NamedShape& parameter : group) {
@@ -443,13 +488,13 @@ class ZeroFolder {
           std::vector<TorchPiece> pieces;
           for (std::int64_t rank = 0; rank < world; ++rank) {
             const std::int64_t first = std::min(rank * each, elements);
-            add_pieces(*ranks[static_cast<std::size_t>(rank)], offset,
-                       std::min(each, elements - first), first, pieces);
+            flat[static_cast<std::size_t>(rank)].add_pieces(
+                offset, std::min(each, elements - first), first, pieces);
           }
           add(state, parameter, std::move(pieces));
           offset += each;
         }
-      for (const RankGroups* rank : ranks) require_all_used(offset, total(*rank), 1);
+      for (const FlatVector& of_rank : flat) require_all_used(offset, of_rank.elements(), 1);
     });
   }
 
@@ -466,13 +511,20 @@ class ZeroFolder {
     const StatesFile& model = models_.front();
     const auto shapes = model.find(model.root(), "frozen_param_shapes");
     if (!shapes) return;
-    for (const NamedShape& parameter : named_shapes(model, *shapes)) {
+    const std::vector<NamedShape> parameters = named_shapes(model, *shapes);
+    if (parameters.empty()) return;
+    std::vector<std::map<std::string_view, PickleValue>> fragments;
+    for (const StatesFile& file : models_)
+      fragments.push_back(file.values(file.at(file.root(), "frozen_param_fragments")));
+    for (const NamedShape& parameter : parameters) {
       const std::int64_t elements = elements_of(parameter.shape);
       std::vector<TorchPiece> pieces;
       std::int64_t first = 0;
-      for (const StatesFile& file : models_) {
-        const ArchivedTensor part =
-            file.tensor(file.at(file.at(file.root(), "frozen_param_fragments"), parameter.name));
+      for (std::size_t m = 0; m < models_.size(); ++m) {
+        const StatesFile& file = models_[m];
+        const auto found = fragments[m].find(parameter.name);
+        if (found == fragments[m].end()) throw file.wrong(fmt::format("has no {}", parameter.name));
+        const ArchivedTensor part = file.tensor(found->second);
         const std::int64_t taken = std::min(elements_of(part.shape), elements - first);
         if (taken > 0)
           pieces.push_back(
@@ -492,10 +544,12 @@ class ZeroFolder {
     const auto shared = model.find(model.root(), "shared_params");
     if (!shared) return;
     const auto items = model.pickle().elements(*shared);
+    if (static_cast<std::int64_t>(items.size() / 2) > most_tensors)
+      throw model.wrong(fmt::format("has more than {} shared_params", most_tensors));
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
       const auto source = opened_.tensors.find(std::string(model.pickle().text(items[i + 1])));
       if (source != opened_.tensors.end())
-        opened_.tensors.emplace(std::string(model.pickle().text(items[i])), source->second);
+        opened_.tensors.emplace(name_in(model, items[i]), source->second);
     }
   }
 

@@ -1,5 +1,5 @@
 // DeepSpeed's ZeRO checkpoints: `latest`, and a folder with model states and one file of optimizer
-// states for each rank. Float32 weights are put together as DeepSpeed's zero_to_fp32.py does.
+// states for each rank. Float32 weights are put together in the way of DeepSpeed's zero_to_fp32.py.
 #pragma once
 
 #include <filesystem>

@@ -254,10 +254,18 @@ std::int64_t tokens_of_step(const Job& job, int world) {
   return job.batch * job.seq * job.accumulate * mesh.replicate * mesh.shard;
 }
 
-std::shared_ptr<Checkpoint> open_of_others(const fs::path& folder, const ResumeChoice& choice,
-                                           const Job& job, int world) {
+std::shared_ptr<Checkpoint> resumed_foreign(const fs::path& folder, const ResumeChoice& choice,
+                                            const Job& job, int world) {
   ForeignCheckpoint opened = open_foreign(folder);
-  const std::int64_t usual = job.token_start + step_of(opened) * tokens_of_step(job, world);
+  std::int64_t usual = 0;
+  const bool is_too_far =
+      __builtin_mul_overflow(step_of(opened), tokens_of_step(job, world), &usual) ||
+      __builtin_add_overflow(usual, job.token_start, &usual);
+  if (is_too_far && !choice.next_token)
+    throw Error({.where = folder.string(),
+                 .what = fmt::format("counts {} steps, which are too many for this job's tokens",
+                                     step_of(opened)),
+                 .way_out = "give --next-token"});
   return std::make_shared<ForeignReader>(
       std::move(opened), ForeignModel{.config = config_path(job.model),
                                       .next_token = choice.next_token.value_or(usual)});
@@ -271,7 +279,7 @@ std::shared_ptr<Checkpoint> open_checkpoint(const ResumeChoice& choice, const Jo
       from_rank_0(world.rank() == 0 ? chosen_folder(choice, job).string() : "", world);
   if (chosen.empty()) return nullptr;
   if (!is_there(chosen / checkpoint_index_name))
-    return open_of_others(chosen, choice, job, world.size());
+    return resumed_foreign(chosen, choice, job, world.size());
   return std::make_shared<CheckpointReader>(chosen);
 }
 

@@ -256,22 +256,12 @@ void SafetensorsFile::read_floats(const SafetensorsTensor& tensor, std::int64_t 
   const std::int64_t size = size_of(tensor.dtype).count;
   if (tensor.dtype == Dtype::float32)
     return read(tensor, first * size, std::as_writable_bytes(out));
-  const auto converted = [&]<class Stored>(Stored, auto to_float) {
-    std::vector<Stored> stored(out.size());
-    read(tensor, first * size, std::as_writable_bytes(std::span(stored)));
-    std::transform(stored.begin(), stored.end(), out.begin(), to_float);
-  };
-  switch (tensor.dtype) {
-    case Dtype::bfloat16:
-      return converted(std::uint16_t{}, float_of_bfloat16);
-    case Dtype::float16:
-      return converted(std::uint16_t{}, float_of_float16);
-    case Dtype::float64:
-      return converted(double{}, [](double value) { return static_cast<float>(value); });
-    default:
-      throw error(fmt::format("tensor {} is {}, expected a floating-point type", shown(tensor.name),
-                              name_of(tensor.dtype)));
-  }
+  if (!has_floats(tensor.dtype))
+    throw error(fmt::format("tensor {} is {}, expected a floating-point type", shown(tensor.name),
+                            name_of(tensor.dtype)));
+  std::vector<std::byte> stored(out.size() * static_cast<std::size_t>(size));
+  read(tensor, first * size, stored);
+  to_floats(tensor.dtype, stored.data(), out);
 }
 
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, SafetensorsHeader header)

@@ -7,7 +7,7 @@
 #SBATCH --time=24:00:00
 # SIGTERM comes 120 s before the time is over: the job saves itself and leaves.
 #SBATCH --signal=TERM@120
-# Slurm starts it again after a host was lost, and the end of this script after a rank was. It then resumes.
+# After a lost host Slurm starts the job again. After a lost rank the end of this script does. The job then resumes.
 #SBATCH --requeue
 #SBATCH --open-mode=append
 set -euo pipefail

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Trains over two hosts that are network namespaces of this one, and takes the network away.
+"""Trains over two hosts, which are network namespaces of this machine, and takes the network away.
 
 usage: hosts.py SHARDSCOPE [--json] [--rate MBIT]
 
-Two namespaces, each with a host name of its own, are joined by a pair of virtual devices. mpirun starts a rank in each; they talk MPI over
+Each namespace has its own host name. They are joined by a pair of virtual devices. mpirun starts a rank in each; they talk MPI over
 TCP. Five runs of the same job:
   one host    both ranks here, over shared memory: the losses that all others must have
   two hosts   over the network as it is
@@ -11,8 +11,8 @@ TCP. Five runs of the same job:
   dark        one host's device is taken down in the middle of a step: all ranks must end by themselves within the job's timeout and 15 s.
               The device comes back, and the job goes on with --resume
   script      examples/launch/mpirun.sh, whose rank on the second host is killed in the middle: the script starts the job again
-Counted are `differ`, runs whose losses are not those of one host, bit for bit; `hung`, ranks that are there after that time; `lost`, a
-dark run that cannot go on. Exit code 1 if any is not 0. Exit code 77, saying so: no root, no `ip`, no mpirun, no namespaces here.
+It counts `differ`, runs whose losses are not those of one host, bit for bit; `hung`, dark runs with ranks left after that time; `lost`,
+runs that did not go on. Exit code 1: one of them is not 0. Exit code 77, with the reason: no root, `ip`, `tc`, `unshare`, mpirun or namespaces.
 """
 import argparse
 import json
@@ -46,6 +46,14 @@ def write(path, text, mode=0o644):
     os.chmod(path, mode)
 
 
+def kill(processes):
+    for process in processes:
+        try:
+            os.kill(process, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
 class Hosts:
     """Two namespaces with a network of their own. Gone at the end, with what still runs in them."""
 
@@ -73,11 +81,7 @@ class Hosts:
 
     def __exit__(self, *_):
         for name in self.names:
-            for process in self.processes(name):
-                try:
-                    os.kill(process, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+            kill(self.processes(name))
             run("ip", "netns", "del", name, check=False)
 
     def inside(self, name, *command, check=True):
@@ -90,7 +94,7 @@ class Hosts:
         self.inside(self.names[1], "ip", "link", "set", self.devices[1], state)
 
     def limit(self, rate_mbit):
-        """How the network was made slow; none: the kernel has nothing for it."""
+        """The name of the queue that makes the network slow. None: the kernel has neither."""
         ways = {"netem": ["netem", "rate", f"{rate_mbit}mbit", "delay", "1ms"],
                 "tbf": ["tbf", "rate", f"{rate_mbit}mbit", "burst", "64kb", "latency", "400ms"]}
         for way, options in ways.items():
@@ -181,7 +185,8 @@ def goes_dark(jobs, name):
     """Takes the second host away in the middle of a step. Seconds until all ranks had ended; none: they had not."""
     mpirun = jobs.over_hosts(name)
     if not wait_for_step(jobs, name, DARK_AT, mpirun):
-        return None, f"ended before: {mpirun.communicate()[1].strip()[-300:]}"
+        mpirun.kill()
+        return None, f"did not reach step {DARK_AT}, or ended first: {mpirun.communicate()[1].strip()[-300:]}"
     jobs.hosts.link("down")
     begin = time.monotonic()
     while jobs.ranks() and time.monotonic() - begin < TIMEOUT_S + GRACE_S:
@@ -194,26 +199,26 @@ def goes_dark(jobs, name):
         mpirun.kill()
     errors = mpirun.communicate()[1]
     for host in jobs.hosts.names:
-        for process in jobs.hosts.processes(host):
-            os.kill(process, signal.SIGKILL)
+        kill(jobs.hosts.processes(host))
     said = next((line for line in errors.splitlines() if line.startswith("shardscope")), errors.strip()[:300])
     return (None if left else seconds), said
 
 
 def wait_for_step(jobs, name, step, process):
+    """Whether the job reaches the step, and still runs then."""
     end = time.monotonic() + 120
     while len(jobs.losses(name)) < step and process.poll() is None and time.monotonic() < end:
         time.sleep(0.005)
-    return process.poll() is None
+    return len(jobs.losses(name)) >= step and process.poll() is None
 
 
 def loses_a_rank(jobs, name):
-    """The script's exit code, once its rank on the second host was killed."""
+    """The script's exit code, once its rank on the second host was killed. None: there was no rank to kill."""
     script = jobs.script(name)
-    if wait_for_step(jobs, name, DARK_AT, script):
-        for process in jobs.ranks(jobs.hosts.names[1:]):
-            os.kill(process, signal.SIGKILL)
-    return finished(script)
+    victims = jobs.ranks(jobs.hosts.names[1:]) if wait_for_step(jobs, name, DARK_AT, script) else []
+    kill(victims)
+    code = finished(script)
+    return code if victims else None
 
 
 def finished(process):
@@ -256,7 +261,7 @@ def measure(jobs, rate):
     elif jobs.losses("dark") != expected:
         result["differ"].append("dark, resumed")
     if loses_a_rank(jobs, "script") != 0:
-        result["lost"].append("script: it does not end well")
+        result["lost"].append("script: no rank was killed, or it does not end well")
     elif jobs.losses("script") != expected:
         result["differ"].append("script")
     return result

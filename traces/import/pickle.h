@@ -101,9 +101,9 @@ inline constexpr std::string_view persistent_id_name = "persistent id";
 /// opcode that would look up, build or call anything is refused: Error with its name and offset.
 /// Where objects are kept, those of classes, calls, states and persistent ids are noted as data
 /// (`PickleKind::object`); nothing is looked up or called then either. An OrderedDict or
-/// defaultdict is a dict, without its attributes; what is added to an object of another class is
-/// passed over. One that is cut off or damaged gives what stood before, every open container
-/// closed.
+/// defaultdict is a dict, without its attributes. Items that are added to an object of another
+/// class are passed over. A pickle that is cut off or damaged gives what stood before, every open
+/// container closed.
 Pickle read_pickle(TextInput& input, const std::string& name, const PickleBounds& bounds = {});
 
 }  // namespace shardscope
