@@ -13,8 +13,9 @@ namespace shardscope::gui {
 /// "h.0"), and what is still too long is cut behind an ellipsis.
 QString short_name(const QString& name, qsizetype most);
 
-/// The name in `width` pixels, as one of several that all begin with `common`: where it does not
-/// fit an ellipsis stands for that, and what is still too long is cut in its middle.
+/// The name in at most `width` pixels. `common` is what this name and its neighbours begin with.
+/// Where the name is too wide, an ellipsis replaces `common`; what is still too wide is cut in its
+/// middle.
 QString elided_name(const QString& name, const QString& common, const QFontMetrics& metrics,
                     int width);
 

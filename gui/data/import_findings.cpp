@@ -96,11 +96,10 @@ void add_import_findings(const ImportReport& report, const std::string& file,
                                   grouped(report.events_kept), grouped(report.events_read),
                                   rounded_text(Bytes{report.text_bytes}))});
   if (report.events_kept == 0 && report.events_read > 0)
-    findings.push_back(
-        {Severity::warning, file,
-         fmt::format("no usable event among {}: see what was skipped, in Diagnostics",
-                     grouped(report.events_read)),
-         true});
+    findings.push_back({Severity::warning, file,
+                        fmt::format("no usable event among {}: Diagnostics lists what was skipped",
+                                    grouped(report.events_read)),
+                        true});
   for (const auto& [reason, count] : report.skipped)
     findings.push_back({Severity::warning, file,
                         fmt::format("{} events skipped: {}", grouped(count), reason),

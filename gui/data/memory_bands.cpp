@@ -2,11 +2,25 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 
 namespace shardscope::gui {
 
 std::string_view band_name(std::size_t band) {
-  return band < unknown_band ? name_of(memory_categories[band]) : "unknown";
+  static const auto names = [] {
+    std::array<std::string, memory_band_count> all;
+    for (std::size_t i = 0; i < unknown_band; ++i) {
+      all[i] = name_of(memory_categories[i]);
+      std::replace(all[i].begin(), all[i].end(), '_', ' ');
+    }
+    all[unknown_band] = "unknown";
+    return all;
+  }();
+  return names[std::min(band, unknown_band)];
+}
+
+std::string_view band_name(MemoryCategory category) {
+  return band_name(static_cast<std::size_t>(category));
 }
 
 char band_letter(std::size_t band) {

@@ -19,7 +19,9 @@ namespace shardscope::gui {
 /// The memory categories in their order, then what imports cannot say the category of.
 inline constexpr std::size_t memory_band_count = memory_category_count + 1;
 inline constexpr std::size_t unknown_band = memory_category_count;
+/// In words for people: "optimizer states".
 std::string_view band_name(std::size_t band);
+std::string_view band_name(MemoryCategory category);
 /// One letter that no other band has, beside its colour.
 char band_letter(std::size_t band);
 

@@ -32,7 +32,8 @@ std::optional<LiveSet> at_peak(const Scenario& scenario, SideKind kind, std::siz
   return live_set(scenario, source, levels.levels[*peak]);
 }
 
-/// Columns of two sides of which `less` is taken from `from`.
+/// What the columns of two sides, a and b, are called. The difference is a - b, or b - a where
+/// `is_b_less_a`.
 struct Heads {
   const char *id_a, *id_b;
   std::string title_a, title_b;
@@ -46,19 +47,13 @@ std::string unit_name(const HeldByUnit& held) {
   return held.unit.empty() ? "(root)" : held.unit;
 }
 
-std::string category_name(const HeldByUnit& held) {
-  std::string words(band_name(held.band));
-  std::replace(words.begin(), words.end(), '_', ' ');
-  return words;
-}
-
 RowTable table_of(const std::vector<HeldByUnit>& held, const Heads& heads) {
   RowTable result{.table = {.columns = {}, .rows = held.size()}};
   if (held.empty()) result.problem = "No memory over time is known";
   std::vector<std::string> units, categories;
   for (const HeldByUnit& row : held) {
     units.push_back(unit_name(row));
-    categories.push_back(category_name(row));
+    categories.emplace_back(band_name(row.band));
     RowTarget target;
     if (row.is_listed) target.unit = row.unit;
     result.targets.push_back(std::move(target));

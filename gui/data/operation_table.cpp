@@ -255,21 +255,21 @@ void add_what_if(ColumnTable& table, const std::vector<OperationRow>& rows, cons
   if (traces.predicted == nullptr) return;
   const std::map<RunKey, NamedRun> tried = named_runs(*traces.predicted);
   std::map<RunKey, int> seen;
-  table.columns.push_back(number_column(
-      {.id = "duration_what_if",
-       .title = "Duration, what-if",
-       .about = "With the settings that are being tried, by the operation's name",
-       .scale = "duration",
-       .quantity = Quantity::duration,
-       .look = CellLook::predicted},
-      rows, [&](const OperationRow& row) {
-        const OperationFacts* facts = row.any().facts;
-        if (facts == nullptr) return no_number;
-        RunKey key{.name = facts->name, .phase = facts->phase, .micro_batch = facts->micro_batch};
-        key.number = seen[key]++;
-        const auto same = tried.find(key);
-        return same == tried.end() ? no_number : number(same->second.run.duration);
-      }));
+  table.columns.push_back(
+      number_column({.id = "duration_what_if",
+                     .title = "Duration, what-if",
+                     .about = "With the settings that are being tried, by the operation's name",
+                     .scale = "duration",
+                     .quantity = Quantity::duration,
+                     .look = CellLook::predicted},
+                    rows, [&](const OperationRow& row) {
+                      const OperationFacts* facts = row.any().facts;
+                      if (facts == nullptr) return no_number;
+                      RunKey key = run_key(*facts);
+                      key.number = seen[key]++;
+                      const auto same = tried.find(key);
+                      return same == tried.end() ? no_number : number(same->second.run.duration);
+                    }));
 }
 
 void add_causes(ColumnTable& table, const std::vector<OperationRow>& rows) {

@@ -7,6 +7,10 @@
 
 namespace shardscope::gui {
 
+RunKey run_key(const OperationFacts& facts) {
+  return {.name = facts.name, .phase = facts.phase, .micro_batch = facts.micro_batch};
+}
+
 std::map<RunKey, NamedRun> named_runs(const Trace& trace) {
   const FactsTable facts(trace);
   std::map<RunKey, int> seen;
@@ -15,7 +19,7 @@ std::map<RunKey, NamedRun> named_runs(const Trace& trace) {
   for (const auto& [operation, run] : typical_runs(trace)) {
     const OperationFacts* known = facts.find(operation);
     if (known == nullptr) continue;
-    RunKey key{.name = known->name, .phase = known->phase, .micro_batch = known->micro_batch};
+    RunKey key = run_key(*known);
     key.number = seen[key]++;
     named.emplace(std::move(key), NamedRun{run, *known});
   }

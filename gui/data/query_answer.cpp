@@ -151,7 +151,8 @@ class RowPlaces {
     auto end = number_in(row, end_);
     if (!end)
       if (const auto duration = number_in(row, duration_)) end = *start + *duration;
-    if (!end || *end < *start) return;
+    // SQL may answer with an infinite number.
+    if (!end || !std::isfinite(*start) || !std::isfinite(*end) || *end < *start) return;
     const TimeMap map = time_map(*place.scenario, place.side, place.rank, question_.mode,
                                  question_.a.get(), question_.step);
     place.time = TimeRange{.begin = map.axis_of(*start), .end = map.axis_of(*end)};

@@ -62,7 +62,7 @@ struct Finding {
   Severity severity = Severity::note;
   std::string where;    ///< file, rank or side
   std::string what;     ///< one line with its numbers
-  bool is_gap = false;  ///< so that figures do not stand for the whole run: told at once
+  bool is_gap = false;  ///< figures do not stand for the whole run: shown on opening
 };
 
 struct Scenario {

@@ -170,7 +170,7 @@ class Allocations {
     Column size = column("bytes", "Size", "as requested", Quantity::bytes);
     Column begin = column("begin", "Allocated", "on the axis; empty: before the first event",
                           Quantity::duration);
-    Column life = column("lifetime", "Lifetime", "empty: alive when the snapshot was taken",
+    Column life = column("lifetime", "Lifetime", "empty: begins or ends outside the history",
                          Quantity::duration);
     Column category =
         column("category", "Category", "by the rules of report --print-rules", Quantity::text);
@@ -277,7 +277,7 @@ std::string fragmentation_text(const SnapshotState& state) {
   const double share =
       static_cast<double>(inactive.size.count) / static_cast<double>(reserved.count);
   std::string text = fmt::format(
-      "{} reserved in {} segment{}; {} of it ({:.1f}%) are free in {} "
+      "{} reserved in {} segment{}; {} of it ({:.1f}%) is free in {} "
       "block{}.",
       rounded_text(reserved), state.reserved.count, state.reserved.count == 1 ? "" : "s",
       rounded_text(inactive.size), 100 * share, inactive.count, inactive.count == 1 ? "" : "s");

@@ -14,7 +14,7 @@ struct TimeNote {
   std::filesystem::path scenario;  ///< by which it was opened
   SideKind side = SideKind::profiled;
   std::size_t rank = 0;  ///< index into Side::ranks
-  double clock_ns = 0;   ///< since Trace::base
+  double clock_ns = 0;   ///< since Trace::base_ns
   std::string text;
   bool operator==(const TimeNote&) const = default;
 };

@@ -61,6 +61,7 @@ struct RunKey {
   int number = 0;  ///< among those that are the same in all of these
   auto operator<=>(const RunKey&) const = default;
 };
+RunKey run_key(const OperationFacts& facts);
 struct NamedRun {
   OperationRun run;
   OperationFacts facts;

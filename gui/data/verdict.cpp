@@ -381,8 +381,8 @@ Verdict compared(const StrategyRow& baseline, const StrategyRow& other) {
   if (is_per_token)
     verdict.reasons.insert(
         verdict.reasons.begin(),
-        fmt::format("A step of {} is of {:.0f} tokens, of {} of {:.0f}: times are compared per "
-                    "token, and said for {:.0f}",
+        fmt::format("A step of {} has {:.0f} tokens, a step of {} has {:.0f}: times are compared "
+                    "per token, and given for {:.0f} tokens",
                     other.label, *tokens_after, baseline.label, *tokens_before, *tokens_before));
   return verdict;
 }

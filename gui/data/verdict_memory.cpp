@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "gui/data/memory_bands.h"
+
 namespace shardscope::gui {
 namespace {
 
@@ -28,12 +30,6 @@ int nth_of(MemoryCategory category, Bytes before, Bytes after, int ranks) {
 Bytes magnitude(Bytes bytes) { return {std::abs(bytes.count)}; }
 
 }  // namespace
-
-std::string words_of(MemoryCategory category) {
-  std::string words(name_of(category));
-  std::replace(words.begin(), words.end(), '_', ' ');
-  return words;
-}
 
 std::vector<CategoryChange> category_changes(const CategoryBytes& before,
                                              const CategoryBytes& after, int ranks) {
@@ -58,9 +54,9 @@ std::string memory_reason(const std::vector<CategoryChange>& changes, Bytes peak
     const bool same_direction = (one.change() < Bytes{}) == shrinks;
     if (!same_direction || magnitude(one.change()) * 10 < magnitude(peak_change)) continue;
     text += text.empty()
-                ? fmt::format("{} {} by {}", words_of(one.category), shrinks ? "shrink" : "grow",
+                ? fmt::format("{} {} by {}", band_name(one.category), shrinks ? "shrink" : "grow",
                               rounded_text(magnitude(one.change())))
-                : fmt::format(", {} by {}", words_of(one.category),
+                : fmt::format(", {} by {}", band_name(one.category),
                               rounded_text(magnitude(one.change())));
     if (one.nth < 2) continue;
     text += baseline == Baseline::whole
@@ -73,7 +69,7 @@ std::string memory_reason(const std::vector<CategoryChange>& changes, Bytes peak
 std::string changes_text(const std::vector<CategoryChange>& changes) {
   std::string text;
   for (const CategoryChange& one : changes)
-    text += fmt::format("{}{} {}{}", text.empty() ? "" : ", ", words_of(one.category),
+    text += fmt::format("{}{} {}{}", text.empty() ? "" : ", ", band_name(one.category),
                         one.change() < Bytes{} ? "-" : "+", rounded_text(magnitude(one.change())));
   return text;
 }

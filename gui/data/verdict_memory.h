@@ -20,9 +20,6 @@ struct CategoryChange {
   bool operator==(const CategoryChange&) const = default;
 };
 
-/// "optimizer states"
-std::string words_of(MemoryCategory category);
-
 /// Categories that differ, the largest change first.
 std::vector<CategoryChange> category_changes(const CategoryBytes& before,
                                              const CategoryBytes& after, int ranks);

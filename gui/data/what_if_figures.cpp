@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "gui/data/memory_bands.h"
 #include "gui/data/strategy_rows.h"
-#include "gui/data/verdict_memory.h"
 #include "gui/data/what_if.h"
 
 namespace shardscope::gui {
@@ -108,7 +108,7 @@ void add_memory(FigureTable& table, const Summary& a, const Summary& b) {
   for (const MemoryCategory category : memory_categories) {
     const Bytes before = a.memory.at_peak[category], after = b.memory.at_peak[category];
     if (before > Bytes{} || after > Bytes{})
-      table.bytes("    " + words_of(category), before, after);
+      table.bytes(fmt::format("    {}", band_name(category)), before, after);
   }
   const auto held = [](const Summary& summary) {
     return std::max(summary.memory.arena, summary.memory.peak_reserved);

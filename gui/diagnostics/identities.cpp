@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/base/grouped.h"
+#include "gui/data/memory_bands.h"
 
 namespace shardscope::gui {
 namespace {
@@ -245,7 +246,7 @@ Finding live_bytes_are_buffers(const Trace& trace, const std::vector<PredictedBu
   if (worst.bytes.count == 0) return finding(true, where, what);
   return finding(false, where,
                  fmt::format("{}: off by {} ({} at {})", what, bytes_text(worst.bytes),
-                             name_of(worst.category), name_at(trace, worst.operation)));
+                             band_name(worst.category), name_at(trace, worst.operation)));
 }
 
 CollectiveBytes collective_bytes(const Trace& trace, TimeWindow window) {

@@ -210,7 +210,7 @@ void QueryView::take(QueryAnswer answer) {
   QString text = tr("%1 rows in %2 s")
                      .arg(english.toString(static_cast<qulonglong>(answer_.table->rows)))
                      .arg(answer_.seconds, 0, 'f', 2);
-  if (answer_.is_cut) text += tr("; there are more, of which these are the first");
+  if (answer_.is_cut) text += tr("; there are more: these are the first");
   if (marked > 0) text += tr("; %1 are marked in the timeline").arg(english.toString(marked));
   say(text, false);
 }

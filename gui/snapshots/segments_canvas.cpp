@@ -27,7 +27,7 @@ QString block_text(const SnapshotAllocations& all, std::uint32_t number) {
     case SnapshotBlockState::inactive:
       return SegmentsCanvas::tr("%1, free").arg(size);
     case SnapshotBlockState::active_pending_free:
-      return SegmentsCanvas::tr("%1, freed, and still waited for by another stream").arg(size);
+      return SegmentsCanvas::tr("%1, freed, but another stream still uses it").arg(size);
     case SnapshotBlockState::active_allocated:
       break;
   }

@@ -42,7 +42,8 @@ class SegmentsCanvas : public QWidget {
   std::optional<std::uint32_t> chosen_;
 };
 
-/// "20.0 MiB, large, in use by ..." of a block of the snapshot.
+/// "1.00 MiB, free" or "1.00 MiB (1000 KiB as requested), activations". `block`: index into
+/// MemorySnapshot::blocks.
 QString block_text(const SnapshotAllocations& all, std::uint32_t block);
 
 }  // namespace shardscope::gui

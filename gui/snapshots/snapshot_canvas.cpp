@@ -27,14 +27,17 @@ QString help_of(const SnapshotAllocations& all, const SnapshotAllocation& block)
   const QString name = text_of(all.names[block.stack]);
   return QStringLiteral("<b>%1</b><br>%2, %3<br>%4")
       .arg(name.isEmpty() ? SnapshotCanvas::tr("no frame was recorded") : name.toHtmlEscaped(),
-           text_of(rounded_text(block.size)), text_of(band_name(block.band)),
-           block.is_alive_at_end ? SnapshotCanvas::tr("alive when the snapshot was taken")
-                                 : SnapshotCanvas::tr("lived %1")
-                                       .arg(text_of(rounded_text(Duration{
-                                           static_cast<std::int64_t>(block.time.length())}))));
+           text_of(rounded_text(block.size)), text_of(band_name(block.band)), life_text(block));
 }
 
 }  // namespace
+
+QString life_text(const SnapshotAllocation& block) {
+  if (block.is_alive_at_end) return SnapshotCanvas::tr("alive when the snapshot was taken");
+  if (block.is_from_before) return SnapshotCanvas::tr("there before the first event");
+  const Duration life{static_cast<std::int64_t>(block.time.length())};
+  return SnapshotCanvas::tr("lived %1").arg(text_of(rounded_text(life)));
+}
 
 SnapshotCanvas::SnapshotCanvas(Workspace& workspace, QWidget* parent)
     : TimeCanvas(workspace, parent) {

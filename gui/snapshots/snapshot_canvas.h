@@ -73,4 +73,7 @@ class SnapshotCanvas : public TimeCanvas {
   LayerOf layer_of_;
 };
 
+/// How long the block was there: "lived 1.20 ms", or at which end of the history it is open.
+QString life_text(const SnapshotAllocation& block);
+
 }  // namespace shardscope::gui

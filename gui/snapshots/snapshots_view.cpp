@@ -266,17 +266,11 @@ void SnapshotsView::reveal_block() {
 
 void SnapshotsView::show_block(std::size_t number) {
   const SnapshotAllocation& block = all_->blocks[number];
-  const QString life = block.is_alive_at_end ? tr("alive when the snapshot was taken")
-                       : block.is_from_before
-                           ? tr("there before the first event")
-                           : tr("lived %1")
-                                 .arg(text_of(rounded_text(
-                                     Duration{static_cast<std::int64_t>(block.time.length())})));
   stack_->show_stack(text_of(all_->names[block.stack]),
                      tr("%1 at 0x%2, %3, %4")
                          .arg(text_of(rounded_text(block.size)))
                          .arg(block.address, 0, 16)
-                         .arg(text_of(band_name(block.band)), life),
+                         .arg(text_of(band_name(block.band)), life_text(block)),
                      text_of(all_frames(all_->place.snapshot(), block.stack)));
 }
 

@@ -170,7 +170,7 @@ void SmallMultiples::draw_legend(QPainter& painter) const {
   for (std::size_t band = 0; band < memory_band_count; ++band) {
     if (!held_[band]) continue;
     sample(theme.of_band(band), true, false);
-    word(text_of(band_name(band)).replace(u'_', u' '));
+    word(text_of(band_name(band)));
   }
   x = 10;
   y += legend_line;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gui/base/view.h"
+#include "gui/data/memory_bands.h"
 #include "gui/data/row_filter.h"
 
 namespace shardscope::gui {
@@ -174,7 +175,7 @@ QString ColumnTableModel::tip_of(std::size_t place, std::uint32_t row) const {
   if (!of.shares.empty())
     for (const MemoryCategory category : memory_categories)
       if (const Bytes bytes = of.shares[row][category]; bytes > Bytes{})
-        tip += text(std::string(name_of(category)) + ": " + rounded_text(bytes)) +
+        tip += text(std::string(band_name(category)) + ": " + rounded_text(bytes)) +
                QStringLiteral("\n");
   return tip + text(of.about);
 }

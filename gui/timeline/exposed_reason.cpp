@@ -86,7 +86,7 @@ std::string between(const Collective& of) {
   }
   const std::string next = after == nullptr ? "" : std::string(trace.name(*after));
   if (after == nullptr || (of.window.begin < step.end && after->start >= step.end))
-    return "nothing is left to compute behind it in this step";
+    return "no computation follows it in this step";
   if (before == nullptr || before->start < step.begin)
     return fmt::format("it is the first of the step: {} waits for it", next);
   return fmt::format("nothing else is ready: {} waits for it", next);
@@ -98,9 +98,8 @@ std::optional<Duration> exposed_in(const Scenario& tried, const OperationFacts& 
   if (side == nullptr || !side->has_trace()) return std::nullopt;
   const Trace& trace = *side->ranks.front();
   const Coverage coverage(trace);
-  const RunKey key{.name = like.name, .phase = like.phase, .micro_batch = like.micro_batch};
   const auto runs = named_runs(trace);
-  const auto found = runs.find(key);
+  const auto found = runs.find(run_key(like));
   if (found == runs.end()) return std::nullopt;
   const TimeWindow window = found->second.run.window;
   return Duration{coverage.exposed_time().covered(window.begin.ns, window.end.ns)};

@@ -18,7 +18,7 @@ std::optional<ExposedTime> exposed_time(const TimelineData& data, const SpanPlac
 
 /// "1.48 ms exposed: rank 1 came 1.40 ms late". The first reason that makes at least half of it: a
 /// rank that came late (by an instrument, else by the ranks' clocks), how much longer it took than
-/// predicted, the computation that waits for it, or that nothing is left to compute. "" where
+/// predicted, the computation that waits for it, or that no computation follows it. "" where
 /// nothing is exposed. O(spans).
 std::string exposed_reason(const TimelineData& data, const SpanPlace& place);
 

@@ -396,8 +396,9 @@ void TimelineCanvas::draw_found(QPainter& painter, QSize size) const {
   for (const TimeRange& mark : marks) {
     const double from = now.x_of(mark.begin) - now.left, to = now.x_of(mark.end) - now.left;
     if (to < 0 || from >= static_cast<double>(width)) continue;
+    const double last = std::min(to, static_cast<double>(width) - 1);
     ++change[static_cast<std::size_t>(std::max(0.0, from))];
-    --change[std::min(width, static_cast<std::size_t>(std::max(0.0, to)) + 1)];
+    --change[static_cast<std::size_t>(std::max(0.0, last)) + 1];
   }
   QColor veil = theme.more;
   veil.setAlpha(46);

@@ -32,7 +32,7 @@ class Opening : public QObject {
 
  Q_SIGNALS:
   void progressed();
-  /// What it holds; behind `opened`, which takes back what was told of the path before.
+  /// What the path holds. It comes after `opened`, which withdraws earlier messages of the path.
   void was_read(const std::filesystem::path& path, const std::vector<ScenarioPointer>& scenarios);
   void opened(const std::filesystem::path& path);
   void failed(const QString& message);  ///< one line

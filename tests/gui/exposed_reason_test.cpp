@@ -57,7 +57,7 @@ TEST(ExposedReason, WhatTookLongerThanPredictedSaysBoth) {
 TEST(ExposedReason, OfTheLastCollectiveNothingIsLeftToCompute) {
   const TimelineData data = prepare_timeline({.a = small_scenario("one", 1)});
   EXPECT_EQ(exposed_reason(data, gather_of(data, SideKind::predicted)),
-            "40.0 us of 60.0 us exposed: nothing is left to compute behind it in this step");
+            "40.0 us of 60.0 us exposed: no computation follows it in this step");
 }
 
 TEST(ExposedReason, WhatWaitsForItIsNamed) {

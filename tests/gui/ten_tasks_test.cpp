@@ -28,8 +28,10 @@
 #include "gui/memory/figures_panel.h"
 #include "gui/memory/live_panel.h"
 #include "gui/memory/live_tree_model.h"
+#include "gui/snapshots/snapshots_view.h"
 #include "gui/strategies/strategies_view.h"
 #include "gui/strategies/verdict_panel.h"
+#include "gui/table/column_table_model.h"
 #include "gui/table/table_pane.h"
 #include "gui/timeline/timeline_canvas.h"
 #include "gui/timeline/timeline_view.h"
@@ -253,6 +255,7 @@ TEST_F(TenTasks, TwoSnapshotsComparedTakeFour) {
   tabs->setCurrentIndex(tabs->count() - 1);
   settle();
   EXPECT_EQ(tabs->tabText(tabs->currentIndex()), QStringLiteral("Two snapshots"));
+  EXPECT_GT(view<SnapshotsView>("snapshots").growth().rowCount(), 0);
   EXPECT_EQ(actions_, 4);
 }
 

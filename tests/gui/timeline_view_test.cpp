@@ -142,8 +142,8 @@ TEST_F(TimelineTest, WhatOtherViewsSelectIsShown) {
 TEST_F(TimelineTest, AClickedExposedCollectiveSaysWhy) {
   QTest::mouseClick(&canvas(), Qt::LeftButton, {}, middle_of(place_of(SideKind::predicted, 1)));
   settle();
-  EXPECT_EQ(view_.why(), QStringLiteral("40.0 us of 60.0 us exposed: nothing is left to compute "
-                                        "behind it in this step"));
+  EXPECT_EQ(view_.why(), QStringLiteral("40.0 us of 60.0 us exposed: no computation follows it "
+                                        "in this step"));
   EXPECT_TRUE(canvas().accessibleDescription().contains(view_.why()))
       << canvas().accessibleDescription().toStdString();
   QTest::mouseClick(&canvas(), Qt::LeftButton, {}, middle_of(place_of(SideKind::predicted, 0)));

@@ -60,6 +60,14 @@ class WhatIfViewTest : public ::testing::Test {
   Widget* control(const char* name) {
     return view_.controls().findChild<Widget*>(QLatin1String(name));
   }
+  /// The job of the run, started in a folder of its own.
+  RunOffer real_run(std::int64_t steps) const {
+    return {.job_text = to_json(read_job(folder_ / "run/job.json")),
+            .ranks = 2,
+            .steps = steps,
+            .machine = folder_ / "run/hardware.json",
+            .folder = folder_ / "real"};
+  }
   /// As by hand.
   void choose(const char* name, const QString& text) {
     auto* box = control<QComboBox>(name);
@@ -159,11 +167,7 @@ TEST_F(WhatIfViewTest, WithoutARunItSaysWhatToOpen) {
 TEST_F(WhatIfViewTest, ARealRunCompletesAndIsOpened) {
   RunPane& pane = view_.run_pane();
   QSignalSpy ended(&pane, &RunPane::ended);
-  pane.start({.job_text = to_json(read_job(folder_ / "run/job.json")),
-              .ranks = 2,
-              .steps = 2,
-              .machine = folder_ / "run/hardware.json",
-              .folder = folder_ / "real"});
+  pane.start(real_run(2));
   EXPECT_FALSE(view_.why_not_close().isEmpty());
   ASSERT_TRUE(ended.wait(patience_ms)) << pane.log().toStdString();
   ASSERT_EQ(workspace_.scenarios().size(), 2U)
@@ -181,11 +185,7 @@ TEST_F(WhatIfViewTest, ARealRunLeavesTheNameOfAAndTheSettingsThatWereChanged) {
   choose("strategy", QStringLiteral("no_shard"));
   RunPane& pane = view_.run_pane();
   QSignalSpy ended(&pane, &RunPane::ended);
-  pane.start({.job_text = to_json(read_job(folder_ / "run/job.json")),
-              .ranks = 2,
-              .steps = 2,
-              .machine = folder_ / "run/hardware.json",
-              .folder = folder_ / "real"});
+  pane.start(real_run(2));
   ASSERT_TRUE(ended.wait(patience_ms)) << pane.log().toStdString();
   settle();
   ASSERT_EQ(workspace_.scenarios().size(), 2U) << pane.log().toStdString();
@@ -227,11 +227,7 @@ TEST(RunChart, ShowsWhatWasPredictedOfAStepBesideWhatItTakes) {
 TEST_F(WhatIfViewTest, AStoppedRunKeepsItsSteps) {
   RunPane& pane = view_.run_pane();
   QSignalSpy ended(&pane, &RunPane::ended), progressed(&pane.process(), &RunProcess::progressed);
-  pane.start({.job_text = to_json(read_job(folder_ / "run/job.json")),
-              .ranks = 2,
-              .steps = 1'000'000,
-              .machine = folder_ / "run/hardware.json",
-              .folder = folder_ / "real"});
+  pane.start(real_run(1'000'000));
   ASSERT_TRUE(progressed.wait(patience_ms)) << pane.log().toStdString();
   pane.stop();
   ASSERT_TRUE(!ended.isEmpty() || ended.wait(patience_ms)) << pane.log().toStdString();

@@ -59,7 +59,7 @@ TEST(SnapshotAllocations, SayWhatIsFreeInSegments) {
   const SnapshotAllocations all = allocations_of(snapshot_scenario("one"));
   // 1,024 of 4,096 bytes.
   EXPECT_EQ(fragmentation_text(all.state),
-            "4.00 KiB reserved in 1 segment; 1.00 KiB of it (25.0%) are free in 1 block. The "
+            "4.00 KiB reserved in 1 segment; 1.00 KiB of it (25.0%) is free in 1 block. The "
             "largest free block has 1.00 KiB: a larger request needs a new segment.");
   EXPECT_EQ(all.segments.size(), 1u);
 }

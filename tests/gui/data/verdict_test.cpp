@@ -199,9 +199,9 @@ TEST(Verdict, StepsOfOtherBatchesAreJudgedPerToken) {
               StartsWith("FULL_SHARD saves 41% of memory and costs 112% of time per token here"));
   EXPECT_THAT(verdict.sentence, HasSubstr("compute takes 96.0 ms longer"));
   EXPECT_THAT(verdict.sentence, Not(HasSubstr("collective")));
-  EXPECT_THAT(verdict.reasons, Contains("A step of full_shard x2 is of 500 tokens, of no_shard x2 "
-                                        "of 1000: times are compared per token, and said for "
-                                        "1000"));
+  EXPECT_THAT(verdict.reasons, Contains("A step of full_shard x2 has 500 tokens, a step of "
+                                        "no_shard x2 has 1000: times are compared per token, and "
+                                        "given for 1000 tokens"));
 }
 
 TEST(Verdict, StepsOfOtherFlopsAreNotJudged) {
