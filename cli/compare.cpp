@@ -198,7 +198,7 @@ void declare_compare(Command& command) {
        "its own, report.html, with the tables, streams and memory of every run"});
   command.heading("A run of PyTorch beside its prediction");
   command.options("--trace", options->traced.traces,
-                  {"FILE...",
+                  {"FILE",
                    "traces of PyTorch's profiler: a file, one for each rank, or their "
                    "folder; memory snapshots with them"});
   command.option("--predicted", options->traced.predicted,
@@ -209,7 +209,7 @@ void declare_compare(Command& command) {
                  {"FILE|NAME", "hardware profile to predict a settings.json with"});
   command.heading("A prediction beside what others logged of the run");
   command.options("--measured", options->measured,
-                  {"FILE...",
+                  {"FILE",
                    "step times and memory of the run --predicted: event files of TensorBoard, "
                    ".wandb files, folders of these, CSV of nvidia-smi, output of sacct"});
   declare_output_options(command, options->output);

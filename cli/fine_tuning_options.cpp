@@ -63,11 +63,12 @@ void declare_fine_tuning_options(Command& command, FineTuningOptions& options) {
                  {"FILE|r=16,alpha=32,...",
                   "LoRA or DoRA by PEFT: an adapter_config.json or its folder, or r, alpha, "
                   "dropout, targets=NAME+NAME or all-linear, save=NAME+NAME, dora, rslora"});
-  command.option("--quantization", options.quantization,
-                 {"nf4|fp4|int8|gptq|awq",
-                  "quantised base: nf4 or fp4 of bitsandbytes, with "
-                  "double,compute=DTYPE,storage=DTYPE; its int8; or weights packed by gptq or awq, "
-                  "with group=128 (default: quantization_config of config.json)"});
+  command.option(
+      "--quantization", options.quantization,
+      {"nf4|fp4|int8|gptq|awq",
+       "quantised base: nf4 or fp4 of bitsandbytes, with "
+       "double,compute=DTYPE,storage=DTYPE,bitsandbytes=VERSION; its int8; or weights "
+       "packed by gptq or awq, with group=128 (default: quantization_config of config.json)"});
   command.option(
       "--prepare-kbit", options.prepare_kbit,
       {"on|off",

@@ -93,9 +93,8 @@ std::string stages_text(const std::vector<StageSides>& stages, const Painter& pa
                cell_of(rank.profiled, bubble), cell_of(rank.predicted, peak),
                cell_of(rank.profiled, peak)});
   return "\n" + table.text(painter) +
-         "\n  bubble: nothing computes, of the rank's own step. Left of each \"profiled\" stands "
-         "what "
-         "was predicted.\n";
+         "\n  bubble: share of the rank's own step in which nothing computes. The predicted figure "
+         "stands to the left of each \"profiled\".\n";
 }
 
 }  // namespace shardscope

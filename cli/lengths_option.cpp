@@ -56,7 +56,7 @@ void declare_lengths_option(Command& command, std::optional<std::string>& length
 std::optional<SequenceLengths> take_lengths(const std::optional<std::string>& option,
                                             JobOptions& job) {
   if (!option) return std::nullopt;
-  constexpr std::int64_t largest_file = std::int64_t{1} << 30;
+  constexpr std::int64_t largest_file = 256 << 20;  // as of other JSON
   std::optional<SequenceLengths> lengths = lengths_in_words(*option);
   if (!lengths) lengths = planner::read_lengths(read_whole(*option, largest_file), *option);
   if (!job.seq) job.seq = lengths->longest();
@@ -77,7 +77,8 @@ std::string lengths_text(const LengthsReport& report) {
       "          padded to {}: {} padding, {} real tokens/s\n"
       "          packed into rows of {}: {} padding, {} real tokens/s\n"
       "          padded to the longest of {} in a micro-batch ({:.0f} on average): {} padding\n"
-      "          the peak is that of {} of the micro-batches, which have a sequence of {} tokens\n",
+      "          {} of the micro-batches have a sequence of {} tokens, the longest, and take "
+      "the most memory\n",
       grouped(report.length), percent(figures.padding_to_length_share),
       grouped(real(report.tokens_per_s, figures.padding_to_length_share)), grouped(report.length),
       percent(figures.padding_when_packed_share),

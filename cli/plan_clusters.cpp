@@ -38,8 +38,10 @@ std::vector<Cell> cells_of(const ClusterAnswer& one, bool has_run) {
   const planner::Candidate* place = chosen_place(one);
   if (place == nullptr) {
     const auto& advice = one.answer.advice;
+    const std::string why = advice.empty() ? "" : ": " + advice.front();
     return {one.cluster, std::to_string(one.inputs.question.world),
-            advice.empty() ? std::string("nothing fits") : "nothing fits: " + advice.front()};
+            one.answer.interrupted && advice.empty() ? "interrupted before anything was found"
+                                                     : "nothing fits" + why};
   }
   const auto price = one.inputs.goals.price_per_gpu_hour;
   const auto run = has_run ? run_of(one, *place) : std::nullopt;

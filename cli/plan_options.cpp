@@ -60,7 +60,7 @@ void declare_goals(Command& command, PlanOptions& options) {
   command.option("--train-tokens", options.train_tokens,
                  {"N", "tokens of the whole training, as in 300e9; days and GPU-hours are shown"});
   command.options("--price-per-gpu-hour", options.prices,
-                  {"P...",
+                  {"P",
                    "price of one GPU for an hour; costs are shown in this currency too. One price, "
                    "or one for each --cluster in their order"});
   command.option("--at-least", options.at_least, {"TOKENS_PER_S", "of the whole job"});
@@ -203,7 +203,7 @@ std::vector<PlanOptions> PlanOptions::by_cluster() const {
                  .way_out = "give one cluster, or leave the file out"});
   if (clusters.size() > 1 && lengths)
     throw Error({.where = "--lengths",
-                 .what = "lengths are shown of one cluster, not of several",
+                 .what = "lengths are shown for one cluster only",
                  .way_out = "give one cluster, or leave --lengths out"});
   std::vector<PlanOptions> each;
   for (std::size_t i = 0; i < count; ++i) {
@@ -230,9 +230,9 @@ void declare_plan_options(Command& command, PlanOptions& options) {
   command.heading("Where");
   command.options(
       "--cluster", options.clusters,
-      {"FILE|NAME...",
-       "hardware profile (default: the result of calibrate on this machine). Several: the best of "
-       "each stand side by side"});
+      {"FILE|NAME",
+       "hardware profile (default: the result of calibrate on this machine). Several: the best "
+       "strategy of each, side by side"});
   command.option(
       "--world", options.worlds,
       {"N|A..B",
@@ -242,8 +242,8 @@ void declare_plan_options(Command& command, PlanOptions& options) {
                  {"BYTES", "memory of a device, \"40 GiB\" (default: the cluster's)"});
   command.option("--host-memory", options.host_memory,
                  {"BYTES",
-                  "host's memory of a node, \"2 TB\": what offloads more is left out (default: not "
-                  "checked)"});
+                  "memory of a node's host, \"2 TB\"; strategies that offload more are left out "
+                  "(default: not checked)"});
   command.option("--ranks-per-node", options.sharding.ranks_per_node,
                  {"N", "ranks of a node in the file's run (default: the cluster's)"});
   declare_margin_option(command, options.margin);

@@ -161,7 +161,7 @@ void apply_optimizer(const PytorchOptions& options, const JobOptions& given, con
         chosen(implementations, *options.optimizer_implementation, "--optimizer-implementation");
 }
 
-/// DDP's hooks come after the update, so that one device has no DDP.
+/// Without DDP, even where --runtime ddp is given: its hooks would run after the update.
 void apply_optimizer_in_backward(const PytorchOptions& options, eager::TrainingSetup& setup) {
   constexpr std::string_view name = "--optimizer-in-backward";
   if (!chosen(on_off, options.optimizer_in_backward.value_or("off"), name)) return;
@@ -171,8 +171,9 @@ void apply_optimizer_in_backward(const PytorchOptions& options, eager::TrainingS
   if (!one || setup.loop.micro_batches > 1 || setup.loop.clips)
     throw Error(
         {.where = std::string(name),
-         .what = "gradients go at once, which several ranks, several micro-batches and "
-                 "clipping do not allow",
+         .what =
+             "each gradient is freed right after the update of its parameter, but several ranks, "
+             "several micro-batches and clipping need all gradients together",
          .way_out = "give --runtime ddp --world 1 --accumulate 1 --clip 0, or leave it out"});
   setup.runtime = eager::PlainSetup{};
   setup.loop.steps_in_backward = true;
@@ -339,10 +340,11 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
   command.option("--dropout", options.dropout, {"on|off", "on: the values of the config"});
   command.option("--loss", options.loss,
                  {"model|cut|outside|float|chunks:N",
-                  "model: the model computes the loss from labels. cut: so, by "
-                  "cut-cross-entropy. outside: cross-entropy after the model. float: so, of logits "
-                  "that the model makes float32. chunks:N: so, of logits in N parts, as "
-                  "torchtune's CEWithChunkedOutputLoss (default: model)"});
+                  "model: the model computes the loss from labels. cut: the model computes it by "
+                  "cut-cross-entropy, without logits. outside: cross-entropy after the model. "
+                  "float: as outside, and the model returns its logits in float32. chunks:N: as "
+                  "outside, and the model returns its logits in N parts, as for torchtune's "
+                  "CEWithChunkedOutputLoss (default: model)"});
   command.option(
       "--float8", options.float8,
       {"tensorwise|rowwise",
@@ -360,12 +362,12 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
                   "fused_linear_cross_entropy; on: all four"});
   command.option("--optimizer-in-backward", options.optimizer_in_backward,
                  {"on|off",
-                  "on: on one device each parameter is updated in the backward, and its gradient "
-                  "goes, as torchtune's optimizer_in_bwd"});
+                  "on: the backward updates each parameter and frees its gradient at once, as "
+                  "torchtune's optimizer_in_bwd; on one device"});
   command.option("--activation-offloading", options.activation_offloading,
                  {"on|off",
-                  "on: with --checkpointing full what the forward saves waits on the host, as "
-                  "torchtune's enable_activation_offloading"});
+                  "on: what the forward saves is kept in host memory until the backward, as "
+                  "torchtune's enable_activation_offloading; needs --checkpointing"});
   declare_fine_tuning_options(command, options.fine_tuning);
 }
 

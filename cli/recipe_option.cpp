@@ -91,7 +91,7 @@ void take_training_arguments(const ConfigFile& file, const Recipe& recipe,
                                         .text = json_text(recipe.training_arguments)};
 }
 
-/// The model_type of the config.json; "" where there is none, as of an export.
+/// The model_type of the config.json; "" where there is no such file, as for an exported model.
 std::string family_of(const JobOptions& job) {
   if (!job.model && !job.job) return {};
   const auto config =
@@ -102,7 +102,7 @@ std::string family_of(const JobOptions& job) {
   return family ? family->string() : std::string();
 }
 
-/// A tool that turns Liger on by the model's family leaves others as they are.
+/// A tool may turn Liger on for some families only (Recipe::liger_families).
 void take_liger(const Recipe& recipe, const JobSettings& settings) {
   if (recipe.liger.empty() || settings.pytorch.liger) return;
   const std::string family = recipe.liger_families.empty() ? "" : family_of(settings.job);
@@ -111,8 +111,8 @@ void take_liger(const Recipe& recipe, const JobSettings& settings) {
     settings.pytorch.liger = recipe.liger;
     return;
   }
-  settings.sharding.recipe_notes.push_back(fmt::format(
-      "no kernels of Liger: the tool turns them on for other families than {}", family));
+  settings.sharding.recipe_notes.push_back(
+      fmt::format("no kernels of Liger: the tool does not turn them on for the family {}", family));
 }
 
 void note(const Recipe& recipe, const OutputOptions& output) {

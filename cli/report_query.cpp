@@ -113,7 +113,7 @@ ExitCode report_query(const fs::path& path, const std::string& sql, const Output
   std::vector<QueryRun> runs;
   const bool is_predicted = is_there(RunFolder{path}.predicted_trace());
   if (is_predicted) runs.push_back(predicted_run(path));
-  if (!is_predicted || is_there(path / "trace.0.json.gz"))
+  if (!is_predicted || is_there(RunFolder{path}.trace(0)))
     runs.push_back(profiled_run(path, output));
   const QueryResult result = run_query(runs, sql);
   print(output.json ? json_of(result) : text_of(result, output.painter()));

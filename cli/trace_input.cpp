@@ -62,7 +62,8 @@ class MemoryLimit {
 
   /// To be called every few MiB.
   void check(const ImportedTrace& trace) {
-    if (trace.file != file_) {
+    // Files of several folders may have one name.
+    if (trace.file != file_ || trace.events.size() < counted_) {
       file_ = trace.file;
       counted_ = 0;
       of_devices_.clear();

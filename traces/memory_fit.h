@@ -34,14 +34,13 @@ std::optional<Bytes> free_memory(const Summary& summary);
 /// Nine of ten runs need from `low` to `high`.
 struct NeededMemory {
   Bytes low, high;
-  bool is_exact() const { return low == high; }
 };
-/// What is needed less and plus its allowances, whose squares are added up: what they are for is
+/// What is needed, minus and plus the root of the sum of its allowances' squares: their causes are
 /// independent. Example: 100 MiB needed, 3 and 4 MiB above: high is 105 MiB. Of a run out of
 /// memory, what it would need in the end is not known, so that both ends are `needed_memory`.
 NeededMemory memory_band(const Summary& summary);
 
-/// What was asked for, else the larger of the usual one and what the band lies above what is
+/// What was asked for, else the larger of the usual one and of the band's part above what is
 /// needed; 0 where the device is not known.
 Bytes margin_wanted(const Summary& summary);
 /// It fits and leaves the margin.

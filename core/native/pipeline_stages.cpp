@@ -200,7 +200,7 @@ std::vector<int> blocks_of_stages(const Model& model, const PipelineChoice& choi
   }
   if (needs_prediction(choice.balance)) {
     throw Error({.where = std::string(where),
-                 .what = fmt::format("dealing layers out by {} takes a prediction, and none is "
+                 .what = fmt::format("dealing layers out by {} needs a prediction, and none is "
                                      "made here",
                                      name_of(choice.balance)),
                  .way_out = "give layers, work or numbers of layers such as 3,4,4,3; simulate says "

@@ -14,11 +14,11 @@ namespace shardscope {
 enum class StageBalance : std::uint8_t {
   layers,  ///< as many layers each; the first stages have one more where they do not divide
   work,    ///< so that the stage with most matrix elements has as few as possible; the head counts
-  time,    ///< so that the step of all stages together takes as short as possible
-  memory   ///< so that the rank with the largest peak has as small a one as possible
+  time,    ///< so that the step of all stages together takes as little time as possible
+  memory   ///< so that the largest peak of a rank is as small as possible
 };
 std::string_view name_of(StageBalance balance);
-/// Whether it takes a prediction to deal the layers out.
+/// Whether dealing the layers out needs a prediction.
 inline bool needs_prediction(StageBalance balance) { return balance >= StageBalance::time; }
 
 struct PipelineChoice {

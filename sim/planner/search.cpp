@@ -327,17 +327,19 @@ class Search {
     return drop_what_does_not_fit() == 0;
   }
 
-  /// Of a stopped search: plays from the best on until one fits. Who has asked for the end waits,
-  /// so after a few only those are played that leave the allocator much room.
+  /// Of a stopped search: plays from the best on until one fits. The user is waiting for the end,
+  /// so after a few only those that leave the allocator much room are played.
   void rehearse_best_so_far() {
     constexpr int at_once = 3;
     const Bytes roomy{capacity().count / 4 * 3};
     int played = 0;
     for (Contender& contender : contenders_) {
       const bool is_roomy = capacity() == Bytes{} || contender.trial.needed() <= roomy;
-      if (!contender.full && played >= at_once && !is_roomy) continue;
-      if (!contender.full && ++played)
+      if (!contender.full) {
+        if (played >= at_once && !is_roomy) continue;
+        ++played;
         contender.full.emplace(simulate_fully(choices_[contender.choice], inputs_));
+      }
       if (contender.full->fits) break;
     }
     drop_what_does_not_fit();

@@ -325,7 +325,7 @@ class Builder {
     result_.training.precision = std::string(name_of(precision));
   }
 
-  /// What the source's file of DeepSpeed says; "auto" of transformers/integrations/deepspeed.py,
+  /// The source's file of DeepSpeed. "auto" in it: transformers/integrations/deepspeed.py,
   /// trainer_config_finalize.
   void set_buckets(eager::DeepSpeedSetup& zero) const {
     if (stack_.zero_bucket == 0) return;

@@ -46,9 +46,9 @@ constexpr std::array<FineTuningStack, 10> stacks{
       .loss = eager::LanguageLoss::copied,
       .flattens = true,
       .full_by_deepspeed = true,
-      .old_adamw = true,  // "Pytorch 2.0"
-      .reentrant = true,  // transformers 4.32
-      .zero_bucket = 200'000'000,
+      .old_adamw = true,           // "Pytorch 2.0"
+      .reentrant = true,           // transformers 4.32
+      .zero_bucket = 200'000'000,  // finetune/ds_config_zero2.json
       .micro_batches = 8},
      {.repository = "huggingface/peft",
       .document = "examples/sft and method_comparison",
@@ -81,7 +81,7 @@ constexpr std::array<FineTuningStack, 10> stacks{
       .float_logits = true,  // TransformerDecoder.unembed
       .flattens = true,
       .double_quantization = true,
-      .fused_adamw = true},
+      .fused_adamw = true},  // recipes/configs/llama3_2/3B_lora_single_device.yaml
      {.repository = "h2oai/h2o-llmstudio",
       .document = "lora_r 4 on q_proj and v_proj",
       .rank = 4,

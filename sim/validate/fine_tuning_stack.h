@@ -29,7 +29,7 @@ struct FineTuningStack {
   bool float_logits = false;  ///< the model's output is in float32, before the loss
   /// Variables of the training loop hold logits and loss until the next ones take their place.
   bool holds_logits = false;
-  /// Rows of this part of the source had their longest batch first, with none held beside it.
+  /// Rows of this part of the source ran their longest batch first: no earlier logits were alive.
   std::string_view longest_first_part = {};
   bool flattens = false;  ///< FSDP1, not FSDP2
   KnownModelForm model = {};
@@ -40,7 +40,7 @@ struct FineTuningStack {
   Dtype storage = Dtype::uint8;  ///< bnb_4bit_quant_storage
   bool keeps_inputs = false;     ///< bitsandbytes before 0.43.2
   bool old_adamw = false;        ///< PyTorch before 2.1
-  bool fused_adamw = false;      ///< AdamW(fused=True), where the row names no other
+  bool fused_adamw = false;      ///< AdamW(fused=True), unless the row names bitsandbytes'
   bool reentrant = false;        ///< transformers' checkpointing until 2024
   /// DeepSpeed's buckets, elements; 0: its own defaults. Of ZeRO-3 they follow the hidden size
   /// ("auto").

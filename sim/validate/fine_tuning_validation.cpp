@@ -79,11 +79,12 @@ void predict_sharded(const FineTuningScenario& scenario, ValidatedFineTuning& re
     result.predicted = result.kind == MemoryKind::reserved ? reserved : reserved + outside;
 }
 
+bool is_sum(const FineTuningRow& row) { return row.memory_kind.find("SUM") != std::string::npos; }
+
 void predict(const FineTuningRow& row, ValidatedFineTuning& result) {
   const FineTuningScenario scenario = fine_tuning_scenario(row);
   result.assumed = scenario.training.assumed;
-  if (row.memory_kind.find("SUM") != std::string::npos)
-    result.assumed.emplace_back("the memory is the sum over the GPUs");
+  if (is_sum(row)) result.assumed.emplace_back("the memory is the sum over the GPUs");
   if (scenario.loads_in_shards) return predict_sharded(scenario, result);
   Summary summary = played(scenario, scenario.profile);
   result.fits = summary.fits;
@@ -146,7 +147,7 @@ ValidatedFineTuning validate_row(const FineTuningRow& row) {
                              .out_of_memory = row.out_of_memory};
   if (row.peak_gib)
     result.measured = Bytes{static_cast<std::int64_t>(std::llround(*row.peak_gib * bytes_of_gib))};
-  if (result.measured && row.gpus && row.memory_kind.find("SUM") != std::string::npos)
+  if (result.measured && row.gpus && is_sum(row))
     result.measured = Bytes{result.measured->count / *row.gpus};
   result.skipped = why_not_predicted(row);
   if (!result.skipped.empty()) return result;

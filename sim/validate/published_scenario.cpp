@@ -102,9 +102,9 @@ bool divides_sequence(const PublishedRow& row, const TrainingStack& stack) {
          has_word(row.checkpointing, "sequence parallel");
 }
 
-/// Megatron-LM's --tp-comm-overlap. torchtitan's asynchronous tensor parallelism hides little: 829
-/// tokens a second are 876 with it (torchtitan benchmarks/llama3_h100_202412_torchtitan.md, table
-/// 4). Its sums are waited for.
+/// Megatron-LM's --tp-comm-overlap. Compute waits for the sums of torchtitan's asynchronous tensor
+/// parallelism, which hides little: 829 tokens a second without it, 876 with it (torchtitan
+/// benchmarks/llama3_h100_202412_torchtitan.md, table 4).
 bool overlaps_sums(const PublishedRow& row, const TrainingStack& stack) {
   return stack.overlaps_sums || has_word(row.strategy, "tp-comm");
 }

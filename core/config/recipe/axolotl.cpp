@@ -345,7 +345,7 @@ struct Plugins {
   bool cut_cross_entropy = false;
 };
 
-/// What other plug-ins change is said to be left out.
+/// Warns of other plug-ins: what they change is not modelled.
 Plugins plugins_of(Keys& keys) {
   Plugins there;
   std::string others;
@@ -362,7 +362,8 @@ Plugins plugins_of(Keys& keys) {
   return there;
 }
 
-/// The plug-in is on by itself. Source: axolotl at 0206321, integrations/cut_cross_entropy/args.py.
+/// The plug-in is on unless its key says false. Source: axolotl at 0206321,
+/// integrations/cut_cross_entropy/args.py.
 std::string loss_of(Keys& keys, const Plugins& plugins) {
   const bool given = keys.has("cut_cross_entropy");
   const bool on = keys.flag("cut_cross_entropy", true);
@@ -382,7 +383,7 @@ std::string liger_of(Keys& keys, const Plugins& plugins) {
       {"liger_rope", "rope"},
       {"liger_rms_norm", "rms_norm"},
       {"liger_glu_activation", "swiglu"},
-      {"liger_swiglu", "swiglu"},  // its name of earlier
+      {"liger_swiglu", "swiglu"},  // its older name
       {"liger_fused_linear_cross_entropy", "fused_linear_cross_entropy"}};
   const bool is_there = plugins.liger;
   std::string names;

@@ -35,8 +35,8 @@ constexpr LeftOut left_out[] = {
     {"train_from_scratch", "weights are made rather than loaded"},
     {"moe_aux_loss_coef", "the loss of the router is left out"}};
 
-/// Of our families. Source: llamafactory 0.9.5, model/model_utils/liger_kernel.py; others get a
-/// warning.
+/// The families known here for which it turns Liger on; for others it warns and changes nothing.
+/// Source: llamafactory 0.9.5, model/model_utils/liger_kernel.py.
 constexpr std::string_view liger_families[] = {
     "gemma",   "gemma2",  "gemma3_text", "glm",  "glm4",  "gpt_oss", "granite",  "llama",
     "mistral", "mixtral", "olmo2",       "phi3", "qwen2", "qwen3",   "qwen3_moe"};

@@ -127,15 +127,16 @@ std::string precision_of(Keys& keys) {
 }
 
 /// As --loss takes it. TransformerDecoder makes its logits float32 unless the loss takes them in
-/// chunks; LinearCrossEntropyLoss makes the chunks itself. Source: torchtune 0.6,
-/// modules/transformer.py, modules/loss.
+/// chunks. Source: torchtune 0.6, modules/transformer.py, modules/loss/ce_chunked_output_loss.py.
+/// LinearCrossEntropyLoss, which makes the chunks itself, is taken as CEWithChunkedOutputLoss. It
+/// is newer than 0.6: torchtune at bd2a0fc, modules/loss/cross_entropy_loss.py.
 std::string loss_of(Keys& keys) {
   const ConfigValue given = keys.take("loss");
   const std::string loss = component(given);
   const bool in_chunks = loss.find("LinearCrossEntropyLoss") != std::string::npos ||
                          loss.find("CEWithChunkedOutputLoss") != std::string::npos;
   if (!in_chunks) return "float";
-  constexpr std::int64_t usual = 8;
+  constexpr std::int64_t usual = 8;  // num_output_chunks of both
   const ConfigValue chunks = given.get("num_output_chunks");
   const std::int64_t count = chunks.is_integer() ? chunks.integer() : usual;
   return count > 1 ? fmt::format("chunks:{}", count) : "float";

@@ -23,7 +23,7 @@ enum class LanguageLoss : std::uint8_t {
   upcast,  ///< transformers: of logits in float32
   copied,  ///< of a copy of the logits without the last token's, in their dtype: modeling_qwen.py
   cut,     ///< in training cut-cross-entropy, which makes no logits
-  /// As copied, of logits that the model makes float32 first: transformers before 4.45.
+  /// As copied, of logits that the model makes float32 first: transformers until 4.45.
   floated,
 };
 

@@ -16,7 +16,7 @@ struct ParameterOptimizer::Group {
   /// _multi_tensor_adam's exp_avg_sq_sqrt: a local of the loop over groups, which lives until the
   /// next group has made its own.
   Tensors root;
-  Tensors denominator;  ///< of PyTorch 2.0: a local like it
+  Tensors denominator;  ///< of PyTorch 2.0: a local that lives as long as `root`
 
   /// One member of the state of each parameter.
   Tensors of(const std::vector<State>& states, Tensor State::*member) const {

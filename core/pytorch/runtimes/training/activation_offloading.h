@@ -8,10 +8,11 @@
 
 namespace shardscope::eager {
 
-/// Hooks that move what autograd saves to the host and back, but what is smaller than 1 KiB, the
-/// `parameters`, and views of them. The copies are on the stream that computes. Source: torchtune
-/// 0.6, training/_activation_offloading.py, OffloadActivations, whose side stream and pinned memory
-/// change times and not what is saved, and which leaves out the output layer.
+/// Hooks that move what autograd saves to the host and back. What is smaller than 1 KiB, the
+/// `parameters` and views of them stay. The copies are on the stream that computes. Source:
+/// torchtune 0.6, training/_activation_offloading.py, OffloadActivations with use_streams=False.
+/// Not modelled: its side stream, which keeps the last five tensors on the device for longer
+/// (max_fwd_stash_size), pinned memory, and that the input of the output layer stays.
 std::shared_ptr<SavedTensorHooks> activation_offloading_hooks(const Tensors& parameters);
 
 }  // namespace shardscope::eager
