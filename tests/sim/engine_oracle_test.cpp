@@ -14,9 +14,7 @@ namespace {
 class Random {
  public:
   explicit Random(unsigned seed) : engine_(seed) {}
-  std::uint32_t below(std::size_t end) {
-    return static_cast<std::uint32_t>(engine_() / 256 % end);
-  }
+  std::uint32_t below(std::size_t end) { return static_cast<std::uint32_t>(engine_() / 256 % end); }
 
  private:
   std::minstd_rand engine_;  // the same numbers with every library
