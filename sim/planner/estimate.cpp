@@ -66,6 +66,17 @@ std::string Findings::key_of(const Choice& choice, int blocks) {
                      blocks);
 }
 
+std::optional<Schedule> Findings::take_recording(const Choice& choice) {
+  const std::scoped_lock lock(mutex_);
+  auto node = recordings_.extract(key_of(choice, 0));
+  return node ? std::optional(std::move(node.mapped())) : std::nullopt;
+}
+
+void Findings::keep_recording(const Choice& choice, Schedule schedule) {
+  const std::scoped_lock lock(mutex_);
+  recordings_.insert_or_assign(key_of(choice, 0), std::move(schedule));
+}
+
 TrialInputs with_blocks(const TrialInputs& inputs, int blocks) {
   const ShallowModels::Cut& cut = inputs.findings->shallow().with(blocks);
   return {.model = cut.model,

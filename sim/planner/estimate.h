@@ -32,6 +32,10 @@ class Findings {
   std::optional<PlainStep> plain(const PlainKey& key) const { return found(plain_, key); }
   void keep(const PlainKey& key, const PlainStep& step) { keep(plain_, key, step); }
 
+  /// The whole recording of a choice, for who needs it next: it is given once.
+  std::optional<Schedule> take_recording(const Choice& choice);
+  void keep_recording(const Choice& choice, Schedule schedule);
+
  private:
   /// With the mesh, which the text has of hybrids alone.
   static std::string key_of(const Choice& choice, int blocks);
@@ -52,6 +56,7 @@ class Findings {
   mutable std::mutex mutex_;
   std::map<std::string, Trial> trials_;
   std::map<PlainKey, PlainStep> plain_;
+  std::map<std::string, Schedule> recordings_;
 };
 
 /// By how much an estimated time may be above the trial's without misleading a search. It may be

@@ -29,7 +29,8 @@ Schedule recorded_once(const Choice& choice, const TrialInputs& inputs) {
   setup.loop.clips = false;
   constexpr std::array once{"once"};
   return eager::recorded_schedule(inputs.model, inputs.config, setup,
-                                  eager::kernel_device(setup.session.compute_capability), once);
+                                  eager::kernel_device(setup.session.compute_capability),
+                                  {.labels = once});
 }
 
 Schedule native_alone(Choice choice, const TrialInputs& inputs) {

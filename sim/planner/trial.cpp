@@ -17,8 +17,6 @@
 namespace shardscope::planner {
 namespace {
 
-using Steps = std::span<const char* const>;
-
 /// Ends a recording once a stop is asked for.
 class StoppedRecording final : public eager::ProgramListener {
  public:
@@ -37,15 +35,18 @@ Schedule native(const Choice& choice, const TrialInputs& inputs) {
 }
 
 /// Most runtimes repeat their second step; DDP builds its buckets anew in it, and ZeRO-3 goes by
-/// the order of modules that it has seen in two micro-batches.
-Steps trial_steps(const Choice& choice) {
+/// the order of modules that it has seen in two micro-batches. Two are enough before the last step
+/// for the others, too: FSDP1's rate limiter then has as many events as it will.
+eager::RecordedSteps trial_steps(const Choice& choice) {
   static constexpr std::array soon{"1", "steady"};
+  constexpr int settling = 2;
   const bool is_zero3 =
       choice.runtime == Runtime::deepspeed && (choice.sharding == ShardingStrategy::full_shard ||
                                                choice.sharding == ShardingStrategy::hybrid_shard);
   const bool settles_later =
       choice.runtime == Runtime::ddp || (is_zero3 && choice.micro_batches == 1);
-  return settles_later ? Steps(eager::training_steps) : Steps(soon);
+  return {.labels = settles_later ? std::span<const char* const>(eager::training_steps) : soon,
+          .left_out = std::max(0, choice.micro_batches - settling)};
 }
 
 /// The same with as many micro-batches as have to be recorded.
@@ -89,8 +90,8 @@ Bytes host_memory_of_node(const Choice& choice, const TrialInputs& inputs) {
                              inputs.profile);
 }
 
-Schedule schedule_of(const Choice& choice, const TrialInputs& inputs, Steps steps,
-                     const std::stop_token& stop) {
+Schedule schedule_of(const Choice& choice, const TrialInputs& inputs,
+                     const eager::RecordedSteps& steps, const std::stop_token& stop) {
   if (choice.runtime == Runtime::native) return native(choice, inputs);
   StoppedRecording stopped(stop);
   return schedule_of(pytorch_training(choice, inputs), inputs.model, inputs.config, steps,
@@ -127,17 +128,27 @@ Trial try_out(const Choice& choice, const TrialInputs& inputs, const std::stop_t
 }
 
 FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs) {
-  FullSimulation result{.schedule = schedule_of(told(choice), inputs), .simulation = {}};
-  result.outside = outside_of(result.schedule, inputs);
+  const Choice recorded = told(choice);
+  Schedule schedule = recording_of(recorded, inputs);
+  FullSimulation result{.outside = outside_of(schedule, inputs)};
   const Bytes memory = inputs.profile.memory;
   AllocatorChoice allocator{.settings = inputs.allocator};
   if (memory > Bytes{})
     allocator.memory = DeviceCapacity{.total = memory, .outside = result.outside};
-  result.simulation = simulate(result.schedule, inputs.profile, allocator);
-  result.reserved = highest_reserved(result.simulation);
-  result.fits = !result.simulation.out_of_memory &&
+  const Simulation simulation = simulate(schedule, inputs.profile, allocator);
+  result.reserved = highest_reserved(simulation);
+  result.fits = !simulation.out_of_memory &&
                 (memory == Bytes{} || result.reserved + result.outside + inputs.margin <= memory);
+  if (result.fits && inputs.findings != nullptr)
+    inputs.findings->keep_recording(recorded, std::move(schedule));
   return result;
+}
+
+Schedule recording_of(const Choice& choice, const TrialInputs& inputs) {
+  if (inputs.findings != nullptr)
+    if (std::optional<Schedule> kept = inputs.findings->take_recording(choice))
+      return std::move(*kept);
+  return schedule_of(choice, inputs);
 }
 
 }  // namespace shardscope::planner
