@@ -60,14 +60,16 @@ class Findings {
 };
 
 /// By how much an estimated time may be above the trial's without misleading a search. It may be
-/// far below, where a few blocks wait for other things than many do.
-inline constexpr double estimate_slack = 0.005;
+/// far below, where a few blocks wait for other things than many do. DeepSpeed's buckets end at
+/// other places in few blocks than in many: 1.1% is the most that was measured
+/// (docs/measured/2026-11-28_plan_2_cores.md).
+double estimate_slack(const Choice& choice);
 
 /// From two numbers of blocks. Of checkpointing every:K what one checkpointed block adds to a few
 /// is added as often as there are such blocks. None where `inputs` has no findings, blocks are not
 /// alike, or the runtime's program does not repeat with them: the native one's own schedule,
-/// FSDP1's one unit. DeepSpeed's buckets do not repeat either: of what it checkpoints the rest is
-/// tried out whole. `periods`: as depths_of's.
+/// FSDP1's one unit, DeepSpeed's where the blocks between do not fill a bucket: of what it then
+/// checkpoints the rest is tried out whole. `periods`: as depths_of's, not of DeepSpeed.
 std::optional<Trial> estimated(const Choice& choice, const TrialInputs& inputs,
                                const std::stop_token& stop = {}, int periods = 1);
 
