@@ -6,6 +6,9 @@
 namespace shardscope {
 namespace {
 
+/// Its table of positions is made for 4 * 8192 of them: models/llama.py.
+constexpr KnownModelForm unsloth_form{.splits_projections = true, .positions = 32768};
+
 constexpr std::array<FineTuningStack, 10> stacks{
     {{.repository = "Lightning-AI/litgpt",
       .document = "litgpt/finetune/lora.py and config_hub",
@@ -87,8 +90,19 @@ constexpr std::array<FineTuningStack, 10> stacks{
       .rank = 4,
       .targets = "q_proj+v_proj",
       .reentrant = true},
-     {.repository = "unslothai/notebooks", .document = "", .left_out = "Unsloth's own kernels"},
-     {.repository = "unslothai/unsloth", .document = "", .left_out = "Unsloth's own kernels"}}};
+     {.repository = "unslothai/notebooks",
+      .document = "unsloth 2026.8.11: r 16 on all linear layers, xformers",
+      .rank = 16,
+      .model = unsloth_form,
+      .double_quantization = true,
+      .micro_batches = 4,
+      .unsloth = true},
+     {.repository = "unslothai/unsloth",
+      .document = "README.md: r 32 on all linear layers",
+      .rank = 32,
+      .model = unsloth_form,
+      .double_quantization = true,
+      .unsloth = true}}};
 
 }  // namespace
 

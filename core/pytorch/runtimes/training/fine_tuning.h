@@ -12,6 +12,7 @@
 #include "core/model/model.h"
 #include "core/model/quantization.h"
 #include "core/pytorch/engine/adapters/quantized.h"
+#include "core/pytorch/engine/adapters/unsloth.h"
 #include "core/pytorch/engine/checkpoint.h"
 #include "core/pytorch/engine/models/make_module.h"
 
@@ -31,6 +32,8 @@ struct FineTuningSetup {
   bool input_gradients = false;  ///< enable_input_require_grads
   std::optional<LoraConfig> adapter = {};
   std::optional<Dtype> trainable_dtype = {};  ///< of what trains after all that
+  /// Unsloth's FastLanguageModel loads and adapts; its checkpoints go around `checkpointed_layers`.
+  std::optional<UnslothSettings> unsloth = {};
 };
 
 /// Moments of a training's set-up at which a caller may look at what there is.
