@@ -109,12 +109,20 @@ bool stack_is_unsloth(const FineTuningRow& row) {
   return stack != nullptr && stack->unsloth;
 }
 
+/// litgpt's own adapters.
+bool is_prompt_adapter(const FineTuningRow& row) {
+  if (row.method != "adapter" && row.method != "adapter_v2") return false;
+  const FineTuningStack* stack = fine_tuning_stack(repository_of(row));
+  return stack != nullptr && stack->prompt_adapters;
+}
+
 std::string why_other_method(const FineTuningRow& row) {
   if (holds(row.precision, "FP8") || holds(row.precision, "float8") ||
       holds(row.precision, "MXFP8"))
     return "FP8 is not modelled here";
   if (holds(row.precision, "int8 weight-only")) return "quantised training is not modelled";
-  if (!is_lora(row) && row.method != "full" && row.method != "full (pre-training step)")
+  if (!is_lora(row) && !is_prompt_adapter(row) && row.method != "full" &&
+      row.method != "full (pre-training step)")
     return fmt::format("the method {} is not modelled", row.method);
   if (holds(row.notes, "not packed") && !stack_is_unsloth(row))
     return "samples are shorter than the stated length, by how much is not stated";
@@ -302,12 +310,15 @@ class Builder {
   eager::TrainingSetup& setup() { return result_.training.setup; }
 
   std::optional<eager::FineTuningSetup> tuning_of() const {
-    if (!is_lora(row_)) return std::nullopt;
+    if (!is_lora(row_) && !is_prompt_adapter(row_)) return std::nullopt;
     eager::FineTuningSetup tuning;
     tuning.base = std::make_shared<const Model>(base_);
     if (is_quantized(row_)) tuning.quantization = quantization_of(row_, stack_);
     if (loads_in_8_bits(row_)) tuning.quantization = Quantization{.kind = QuantizationKind::int8};
-    tuning.adapter = adapter_of(row_, stack_, base_.family);
+    if (is_lora(row_))
+      tuning.adapter = adapter_of(row_, stack_, base_.family);
+    else
+      tuning.litgpt_adapter = eager::LitgptAdapter{.of_version_2 = row_.method == "adapter_v2"};
     const bool quantized = is_quantized(row_);
     tuning.trainable_dtype = quantized ? stack_.adapter_of_quantized : stack_.adapter;
     // PEFT's adapters are float32 without a cast.

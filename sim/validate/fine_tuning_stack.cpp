@@ -23,7 +23,8 @@ constexpr std::array<FineTuningStack, 10> stacks{
       .flattens = true,
       .model = {.may_tie = false, .fused_gelu = true},  // litgpt/model.py
       .keeps_inputs = true,                             // bitsandbytes 0.41.1, later 0.42.0
-      .micro_batches = 2},
+      .micro_batches = 2,
+      .prompt_adapters = true},
      {.repository = "AnswerDotAI/fsdp_qlora",
       .document = "train.py: --lora_rank 64 --lora_target_modules all --precision bf16",
       .rank = 64,

@@ -48,6 +48,7 @@ struct FineTuningStack {
   int micro_batches = 1;  ///< of a step, where notes do not say it
   /// Unsloth's FastLanguageModel: its kernels, and autocast in the base's dtype.
   bool unsloth = false;
+  bool prompt_adapters = false;  ///< methods "adapter" and "adapter_v2" are litgpt's
 };
 
 /// None for a repository whose settings are not known.

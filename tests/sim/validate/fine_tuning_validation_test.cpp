@@ -142,6 +142,27 @@ TEST(FineTuningScenario, TrainsAsUnslothDoes) {
   EXPECT_TRUE(setup.loop.scales_loss);
 }
 
+std::int64_t trained_elements(const FineTuningScenario& scenario) {
+  std::int64_t elements = 0;
+  for (const Parameter& p : scenario.model.parameters)
+    if (p.trainable) elements += p.elements();
+  return elements;
+}
+
+// The trainable parameters that litgpt's table states. 30 of 32 layers have 10 x 4,096 of a prompt
+// and 32 gates: 1,229,760. The second version has two numbers for each of 42,496 results a layer
+// and 32,000 of the head, and 65 norms of 4,096: 4,279,744.
+TEST(FineTuningScenario, TrainsWhatLitgptsAdaptersTrain) {
+  const auto row = [](const char* model, const char* method) {
+    return row_of(std::string("Lightning-AI/litgpt tutorials/resource-tables.md,") + model + "," +
+                  method +
+                  ",bf16-true,1,A100-SXM4-40GB,single device,1,1034,off,AdamW,9,allocated,");
+  };
+  EXPECT_EQ(trained_elements(fine_tuning_scenario(row("Llama 2 7 B", "adapter"))), 1'229'760);
+  EXPECT_EQ(trained_elements(fine_tuning_scenario(row("Llama 2 7 B", "adapter_v2"))), 4'279'744);
+  EXPECT_EQ(trained_elements(fine_tuning_scenario(row("StableLM Alpha 3 B", "adapter"))), 573'888);
+}
+
 // mistral-small-3.1-24B-lora.yml has load_in_8bit; in mimo-7b-qlora.yaml the plug-in of
 // cut-cross-entropy is commented out.
 TEST(FineTuningScenario, FollowsTheFilesOfAxolotl) {

@@ -7,6 +7,7 @@
 #include "core/pytorch/engine/aten/indexing.h"
 #include "core/pytorch/engine/aten/random.h"
 #include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/models/adaption_prompt.h"
 #include "core/pytorch/engine/models/attention_interface.h"
 #include "core/pytorch/engine/models/heads.h"
 #include "core/pytorch/engine/models/layers.h"
@@ -191,6 +192,15 @@ Module::Forward attention_of(const Context& context, const Module& owner,
                                      .groups = shape.heads / shape.kv_heads,
                                      .soft_cap = shape.soft_cap,
                                      .sinks = form.sinks ? module.parameter("sinks") : Tensor()});
+    if (has_adaption_prompt(module))
+      result.output = with_adaption_prompt(s, {.module = module,
+                                               .query = states.query,
+                                               .attended = std::move(result.output),
+                                               .project = [&](const Tensor& prompt) {
+                                                 Projections of =
+                                                     form.project(s, module, prompt, shape);
+                                                 return std::pair(of.key, of.value);
+                                               }});
     Tensor output = contiguous(s, reshape(s, result.output, {hidden.size(0), hidden.size(1), -1}));
     result.output.reset();
     output = call_one(s, module.child(form.out), {output});

@@ -59,6 +59,12 @@ void adapt(Session& s, FineTuned& tuned, const FineTuningInput& input) {
     tuned.module =
         put_adapter(s, tuned.module, {.config = *setup.adapter, .quantized = tuned.quantized});
   }
+  if (setup.litgpt_adapter)
+    put_litgpt_adapter(s, *tuned.module,
+                       {.adapter = *setup.litgpt_adapter,
+                        .config = input.config,
+                        .quantized = tuned.quantized,
+                        .dtype = setup.base->dtype});
   if (setup.unsloth)
     patch_unsloth(
         s, *tuned.module,

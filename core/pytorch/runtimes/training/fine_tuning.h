@@ -11,6 +11,7 @@
 #include "core/model/lora_config.h"
 #include "core/model/model.h"
 #include "core/model/quantization.h"
+#include "core/pytorch/engine/adapters/litgpt.h"
 #include "core/pytorch/engine/adapters/quantized.h"
 #include "core/pytorch/engine/adapters/unsloth.h"
 #include "core/pytorch/engine/checkpoint.h"
@@ -31,7 +32,8 @@ struct FineTuningSetup {
   CheckpointOptions checkpointing = {};
   bool input_gradients = false;  ///< enable_input_require_grads
   std::optional<LoraConfig> adapter = {};
-  std::optional<Dtype> trainable_dtype = {};  ///< of what trains after all that
+  std::optional<LitgptAdapter> litgpt_adapter = {};  ///< in place of `adapter`
+  std::optional<Dtype> trainable_dtype = {};         ///< of what trains after all that
   /// Unsloth's FastLanguageModel loads and adapts; its checkpoints go around `checkpointed_layers`.
   std::optional<UnslothSettings> unsloth = {};
 };
