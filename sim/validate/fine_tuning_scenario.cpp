@@ -186,6 +186,9 @@ LoraConfig adapter_of(const FineTuningRow& row, const FineTuningStack& stack,
   const std::string targets = targets_of(row, stack);
   lora.all_linear = targets == "all-linear";
   if (!lora.all_linear) lora.targets.names = split(targets);
+  // Unsloth's notebooks for raw text name embed_tokens and lm_head among target_modules.
+  if (stack.unsloth && holds(row.source, "Text_Completion"))
+    lora.modules_to_save = {"embed_tokens", "lm_head"};
   // Qwen's "LoRA (emb)" trains embedding and head beside the adapters.
   if (row.notes.starts_with("LoRA (emb)")) lora.modules_to_save = {"embed_tokens", "lm_head"};
   if (family == "gpt_neox" && !lora.all_linear) lora.targets.names = {"query_key_value"};
@@ -322,7 +325,8 @@ class Builder {
     const bool quantized = is_quantized(row_);
     tuning.trainable_dtype = quantized ? stack_.adapter_of_quantized : stack_.adapter;
     // PEFT's adapters are float32 without a cast.
-    if (stack_.casts_adapters_alone && !quantized) tuning.trainable_dtype.reset();
+    if (stack_.unsloth || (stack_.casts_adapters_alone && !quantized))
+      tuning.trainable_dtype.reset();
     // DeepSpeed's engine makes all of a model float16.
     if (in_float16(row_) && by_deepspeed(row_, stack_)) tuning.trainable_dtype = Dtype::float16;
     if (checkpoints(row_)) tuning.checkpointed_layers = blocks_of(base_);
@@ -363,7 +367,8 @@ class Builder {
     if (!stack_.pure && !shards)
       setup().forward_autocast = stack_.unsloth ? dtype_of_base(row_) : Dtype::bfloat16;
     if (world == 1 && runtime == Runtime::ddp) setup().runtime = eager::PlainSetup{};
-    if (stack_.casts_adapters_alone && is_lora(row_) && !shards) setup().trainable_dtype.reset();
+    if ((stack_.casts_adapters_alone || stack_.unsloth) && is_lora(row_) && !shards)
+      setup().trainable_dtype.reset();
     if (auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup().runtime)) set_buckets(*zero);
     if (auto* fsdp = std::get_if<eager::Fsdp1Setup>(&setup().runtime)) {
       fsdp->options.offload_parameters = holds(row_.strategy, "offload");

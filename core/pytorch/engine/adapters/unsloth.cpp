@@ -61,10 +61,25 @@ class Patches {
       if (are_plain_lora(*module, feed_forward)) module->forward = mlp(*module);
       if (module->class_name.ends_with("ForCausalLM") && has_child(*module, "lm_head"))
         module->forward = head();
+      if (module->class_name == "ModulesToSaveWrapper") keep_copy_alone(*module);
     }
   }
 
  private:
+  /// _offload_frozen_module_for_training: the frozen original goes to the host, and a copy in
+  /// float16 trains in float32.
+  void keep_copy_alone(Module& wrapper) const {
+    const NoGrad no_grad(s_);
+    const auto each = [&](Module& module, const ToOptions& options) {
+      for (const Module::NamedTensor& own : module.parameters)
+        if (own.tensor) own.tensor.set_data(to(s_, own.tensor, options));
+    };
+    Module& copy = wrapper.child("modules_to_save").child("default");
+    if (s_.settings.device != Device::meta)
+      each(wrapper.child("original_module"), {.device = Device::cpu});
+    if (copy.parameter("weight").dtype() == Dtype::float16) each(copy, {.dtype = Dtype::float32});
+  }
+
   static Tensors norm(Session& s, Module& me, const Arguments& arguments) {
     return {unsloth_rms_norm(s, arguments[0], me.parameter("weight"))};
   }
