@@ -13,14 +13,10 @@
 namespace shardscope::eager {
 namespace {
 
-Tensor rows_of(Session& s, const Tensor& tensor) {
-  return reshape(s, tensor, {-1, tensor.size(-1)});
-}
-
-Tensors rms_norm_backward(Session& s, Node& node, Tensors& gradients) {
+Tensors unsloth_norm_backward(Session& s, Node& node, Tensors& gradients) {
   static constexpr Operator op{"unsloth._rms_layernorm_backward", OperatorKind::reduction};
   const Dims sizes = gradients[0].sizes();
-  const Tensor dy = rows_of(s, gradients[0]);
+  const Tensor dy = as_rows(s, gradients[0]);
   const Tensor x = node.saved(s, "X");
   const Tensor weight = node.saved(s, "W");
   const Tensor deviations = node.saved(s, "r");
@@ -29,7 +25,7 @@ Tensors rms_norm_backward(Session& s, Node& node, Tensors& gradients) {
 }
 
 /// Fast_RoPE_Embedding turns where the states lie.
-Tensor turned(Session& s, const Tensor& states, const Tensor& cos, const Tensor& sin) {
+Tensor turned_states(Session& s, const Tensor& states, const Tensor& cos, const Tensor& sin) {
   static constexpr Operator op{"unsloth._rope_embedding", OperatorKind::pointwise};
   const Dims sizes = states.sizes();
   const Tensor rows = reshape(s, states, {sizes[0] * sizes[1], sizes[2] * sizes[3]});
@@ -38,23 +34,23 @@ Tensor turned(Session& s, const Tensor& states, const Tensor& cos, const Tensor&
 }
 
 /// One forward of UnslothFusedLoss.
-class FusedLoss {
+class UnslothLoss {
  public:
-  FusedLoss(Session& s, const Tensor& hidden, const Tensor& weight, const Tensor& labels,
-            bool weight_needs_gradient)
+  UnslothLoss(Session& s, const Tensor& hidden, const Tensor& weight, const Tensor& labels,
+              bool weight_needs_gradient)
       : s_(s), weight_(weight), labels_(shifted(s, labels)) {
     divisor_ = to(s, sum(s, compare(s, Comparison::ne, labels_, -100)), Dtype::float32);
     grad_hidden = empty_like(s, hidden);
     if (weight_needs_gradient) grad_weight = zeros_like(s, weight);
     loss_ = select(s, zeros(s, {1}, like(hidden, Dtype::float32)), 0, 0);
-    hidden_ = rows_of(s, hidden);
+    hidden_ = as_rows(s, hidden);
   }
 
   Tensor loss(Bytes target) {
     const std::int64_t tokens = hidden_.size(0);
     const std::int64_t parts = unsloth_loss_parts(tokens, weight_.size(0), target);
     const std::int64_t size = (tokens + parts - 1) / parts;  // torch.chunk
-    const Tensor into = rows_of(s_, grad_hidden);
+    const Tensor into = as_rows(s_, grad_hidden);
     for (std::int64_t begin = 0; begin < tokens; begin += size)
       one_part(into, begin, std::min(begin + size, tokens));
     return loss_;
@@ -101,7 +97,7 @@ class FusedLoss {
   Tensor labels_, divisor_, loss_, hidden_;
 };
 
-Tensors fused_loss_backward(Session& s, Node& node, Tensors& gradients) {
+Tensors unsloth_loss_backward(Session& s, Node& node, Tensors& gradients) {
   const Tensor hidden = node.saved(s, "grad_inputs");
   const Tensor weight = node.saved(s, "grad_lm_head");
   const Tensor scale = div(s, mean(s, gradients[0]), 1.0);
@@ -114,10 +110,14 @@ Tensors fused_loss_backward(Session& s, Node& node, Tensors& gradients) {
 
 }  // namespace
 
+Tensor as_rows(Session& s, const Tensor& tensor) {
+  return reshape(s, tensor, {-1, tensor.size(-1)});
+}
+
 Tensor unsloth_rms_norm(Session& s, const Tensor& input, const Tensor& weight) {
   static constexpr Operator op{"unsloth._rms_layernorm_forward", OperatorKind::reduction};
   const auto forward = [&](Session& in, const NodeRef& node) -> Tensors {
-    const Tensor x = rows_of(in, input);
+    const Tensor x = as_rows(in, input);
     const Tensor y = empty(in, x.sizes(), like(x));
     const Tensor deviations = empty(in, {x.size(0)}, like(x, Dtype::float32));
     dispatched(in, op, {&x, &weight}, {&y, &deviations});
@@ -129,17 +129,17 @@ Tensor unsloth_rms_norm(Session& s, const Tensor& input, const Tensor& weight) {
     return {view(in, y, input.sizes())};
   };
   return apply_function(s, "Fast_RMS_LayernormBackward", {input, weight}, forward,
-                        rms_norm_backward)
+                        unsloth_norm_backward)
       .front();
 }
 
 Tensor unsloth_rotary(Session& s, const Tensor& states, const Tensor& cos, const Tensor& sin) {
   const auto forward = [&](Session& in, const NodeRef&) -> Tensors {
-    return {turned(in, states, cos, sin)};
+    return {turned_states(in, states, cos, sin)};
   };
   // ctx.cos and ctx.sin are attributes, which the end of the node's backward does not let go.
   const auto backward = [cos, sin](Session& in, Node&, Tensors& gradients) -> Tensors {
-    return {turned(in, gradients[0], cos, sin)};
+    return {turned_states(in, gradients[0], cos, sin)};
   };
   return apply_function(s, "Fast_RoPE_EmbeddingBackward", {states}, forward, backward).front();
 }
@@ -169,7 +169,7 @@ std::int64_t unsloth_loss_parts(std::int64_t tokens, std::int64_t classes, Bytes
 Tensor unsloth_fused_loss(Session& s, const Tensor& hidden, const Tensor& weight,
                           const Tensor& labels, Bytes target) {
   const auto forward = [&](Session& in, const NodeRef& node) -> Tensors {
-    FusedLoss fused(in, hidden, weight, labels, weight.requires_grad());
+    UnslothLoss fused(in, hidden, weight, labels, weight.requires_grad());
     Tensor loss = fused.loss(target);
     if (node) {
       node->save(in, "grad_inputs", fused.grad_hidden);
@@ -178,7 +178,7 @@ Tensor unsloth_fused_loss(Session& s, const Tensor& hidden, const Tensor& weight
     return {std::move(loss)};
   };
   return apply_function(s, "UnslothFusedLossBackward", {hidden, weight}, forward,
-                        fused_loss_backward)
+                        unsloth_loss_backward)
       .front();
 }
 

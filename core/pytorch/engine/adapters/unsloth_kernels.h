@@ -8,6 +8,9 @@
 
 namespace shardscope::eager {
 
+/// x.reshape(-1, x.shape[-1]).
+Tensor as_rows(Session& s, const Tensor& tensor);
+
 /// Fast_RMS_Layernorm: keeps the input and one number a row. The gradient is overwritten.
 Tensor unsloth_rms_norm(Session& s, const Tensor& input, const Tensor& weight);
 

@@ -13,10 +13,6 @@ namespace {
 
 using Buffers = std::shared_ptr<DequantizeBuffers>;
 
-Tensor rows_of(Session& s, const Tensor& tensor) {
-  return reshape(s, tensor, {-1, tensor.size(-1)});
-}
-
 Dims with_last(Dims sizes, std::int64_t last) {
   sizes[-1] = last;
   return sizes;
@@ -56,9 +52,9 @@ AdapterGradients empty_gradients(Session& s, const Across& parts) {
 }
 void fill_gradients(Session& s, const AdapterGradients& into, const Across& parts,
                     const Tensor& input, const Tensor& gradient) {
-  const Tensor turned = t(s, input);
-  addmm_(s, into.a, turned, matmul(s, gradient, t(s, parts.b)));
-  addmm_(s, into.b, matmul(s, t(s, parts.a), turned), gradient);
+  const Tensor input_across = t(s, input);
+  addmm_(s, into.a, input_across, matmul(s, gradient, t(s, parts.b)));
+  addmm_(s, into.b, matmul(s, t(s, parts.a), input_across), gradient);
 }
 
 /// The weight as backward has it: dequantised into memory of its own.
@@ -82,8 +78,8 @@ void product_over(Session& s, const Tensor& gradient, const AdaptedLinear& linea
 
 Tensors lora_backward(Session& s, Node& node, Tensors& gradients, const AdaptedLinear& linear) {
   const Tensor x = node.saved(s, "X");
-  const Tensor dy = rows_of(s, gradients[0]);
-  const Tensor rows = rows_of(s, x);
+  const Tensor dy = as_rows(s, gradients[0]);
+  const Tensor rows = as_rows(s, x);
   const Across parts = across(s, linear, x.dtype());
   const AdapterGradients of_adapter = empty_gradients(s, parts);
   fill_gradients(s, of_adapter, parts, rows, dy);
@@ -94,9 +90,9 @@ Tensors lora_backward(Session& s, Node& node, Tensors& gradients, const AdaptedL
 
 Tensors qkv_backward(Session& s, Node& node, Tensors& gradients, const AdaptedProjections& layers) {
   const Tensor x = node.saved(s, "X");
-  const Tensor dq = rows_of(s, gradients[0]), dk = rows_of(s, gradients[1]),
-               dv = rows_of(s, gradients[2]);
-  const Tensor rows = rows_of(s, x);
+  const Tensor dq = as_rows(s, gradients[0]), dk = as_rows(s, gradients[1]),
+               dv = as_rows(s, gradients[2]);
+  const Tensor rows = as_rows(s, x);
   const Dtype dtype = x.dtype();
   const Across q = across(s, layers.query, dtype), k = across(s, layers.key, dtype),
                v = across(s, layers.value, dtype);
@@ -121,8 +117,8 @@ Tensors qkv_backward(Session& s, Node& node, Tensors& gradients, const AdaptedPr
 Tensors mlp_backward(Session& s, Node& node, Tensors& gradients, const AdaptedFeedForward& layers,
                      const Buffers& buffers) {
   const Tensor x = node.saved(s, "X");
-  const Tensor rows = rows_of(s, x), dy = rows_of(s, gradients[0]);
-  const Tensor e = rows_of(s, node.saved(s, "e")), g = rows_of(s, node.saved(s, "g"));
+  const Tensor rows = as_rows(s, x), dy = as_rows(s, gradients[0]);
+  const Tensor e = as_rows(s, node.saved(s, "e")), g = as_rows(s, node.saved(s, "g"));
   const Dtype dtype = x.dtype();
   const Across gate = across(s, layers.gate, dtype), up = across(s, layers.up, dtype),
                down = across(s, layers.down, dtype);
@@ -154,7 +150,7 @@ Tensors mlp_backward(Session& s, Node& node, Tensors& gradients, const AdaptedFe
 Tensor unsloth_lora(Session& s, const Tensor& x, const AdaptedLinear& linear,
                     const Buffers& buffers) {
   const auto forward = [&](Session& in, const NodeRef& node) -> Tensors {
-    const Tensor out = forward_product(in, rows_of(in, x), linear, buffers);
+    const Tensor out = forward_product(in, as_rows(in, x), linear, buffers);
     if (node) node->save(in, "X", x);
     return {view(in, out, with_last(x.sizes(), out.size(-1)))};
   };
@@ -168,7 +164,7 @@ Tensors unsloth_lora_qkv(Session& s, const Tensor& x, const AdaptedProjections& 
                          const Buffers& buffers) {
   const auto& [query, key, value] = projections;
   const auto forward = [&](Session& in, const NodeRef& node) -> Tensors {
-    const Tensor rows = rows_of(in, x);
+    const Tensor rows = as_rows(in, x);
     Tensors outputs;
     for (const AdaptedLinear* linear : {&projections.query, &projections.key, &projections.value})
       outputs.push_back(forward_product(in, rows, *linear, buffers));
@@ -186,14 +182,14 @@ Tensors unsloth_lora_qkv(Session& s, const Tensor& x, const AdaptedProjections& 
 Tensor unsloth_lora_mlp(Session& s, const Tensor& x, const AdaptedFeedForward& layers,
                         const Buffers& buffers) {
   const auto forward = [&](Session& in, const NodeRef& node) -> Tensors {
-    const Tensor rows = rows_of(in, x);
+    const Tensor rows = as_rows(in, x);
     const auto whole = [&](const Tensor& out) {
       return view(in, out, with_last(x.sizes(), out.size(-1)));
     };
     const Tensor e = whole(forward_product(in, rows, layers.gate, buffers));
     const Tensor g = whole(forward_product(in, rows, layers.up, buffers));
     const Tensor h = unsloth_swiglu(in, e, g);
-    Tensor result = whole(forward_product(in, rows_of(in, h), layers.down, buffers));
+    Tensor result = whole(forward_product(in, as_rows(in, h), layers.down, buffers));
     if (node) {
       node->save(in, "X", x);
       node->save(in, "e", e);
