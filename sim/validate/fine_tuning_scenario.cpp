@@ -76,14 +76,21 @@ bool is_quantized(const FineTuningRow& row) {
   return row.method == "qlora" || holds(row.precision, "nf4") || holds(row.precision, "4bit");
 }
 
-/// What files that rows name say otherwise than the rows' words: axolotl's examples/mistral-small
-/// has load_in_8bit, and its examples/mimo has the plug-in of cut-cross-entropy commented out
-/// ("CCE - N/A as of now").
-bool loads_in_8_bits(const FineTuningRow& row) {
-  return holds(row.source, "mistral-small-3.1-24B-lora");
+bool stack_is_unsloth(const FineTuningRow& row) {
+  const FineTuningStack* stack = fine_tuning_stack(repository_of(row));
+  return stack != nullptr && stack->unsloth;
 }
+
+/// axolotl's examples/mimo has the plug-in of cut-cross-entropy commented out ("CCE - N/A as of
+/// now"), whatever the row's notes say.
 bool cuts_cross_entropy(const FineTuningRow& row) {
   return holds(row.notes, "cut cross entropy") && !holds(row.source, "examples/mimo/");
+}
+
+/// axolotl's mistral-small-3.1-24B-lora.yml: sample_packing and pad_to_sequence_len are false.
+bool has_short_samples(const FineTuningRow& row) {
+  return (holds(row.notes, "not packed") && !stack_is_unsloth(row)) ||
+         holds(row.source, "mistral-small-3.1-24B-lora");
 }
 
 bool is_packed(const FineTuningRow& row) {
@@ -104,11 +111,6 @@ bool is_compiled(const FineTuningRow& row) {
          ablation_step(row) >= compiled_from;
 }
 
-bool stack_is_unsloth(const FineTuningRow& row) {
-  const FineTuningStack* stack = fine_tuning_stack(repository_of(row));
-  return stack != nullptr && stack->unsloth;
-}
-
 /// litgpt's own adapters.
 bool is_prompt_adapter(const FineTuningRow& row) {
   if (row.method != "adapter" && row.method != "adapter_v2") return false;
@@ -124,7 +126,7 @@ std::string why_other_method(const FineTuningRow& row) {
   if (!is_lora(row) && !is_prompt_adapter(row) && row.method != "full" &&
       row.method != "full (pre-training step)")
     return fmt::format("the method {} is not modelled", row.method);
-  if (holds(row.notes, "not packed") && !stack_is_unsloth(row))
+  if (has_short_samples(row))
     return "samples are shorter than the stated length, by how much is not stated";
   if (holds(row.notes, "galore") || holds(row.notes, "lisa"))
     return "the optimizer is not modelled";
@@ -317,7 +319,6 @@ class Builder {
     eager::FineTuningSetup tuning;
     tuning.base = std::make_shared<const Model>(base_);
     if (is_quantized(row_)) tuning.quantization = quantization_of(row_, stack_);
-    if (loads_in_8_bits(row_)) tuning.quantization = Quantization{.kind = QuantizationKind::int8};
     if (is_lora(row_))
       tuning.adapter = adapter_of(row_, stack_, base_.family);
     else

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <optional>
 #include <utility>
-#include <variant>
 
 #include "core/base/error.h"
 #include "core/base/median.h"
@@ -49,25 +48,15 @@ Bytes outside_of(const FineTuningScenario& scenario) {
   return bytes;
 }
 
-/// Between steps nothing of the model is on the device: FSDP's CPU offload.
-bool offloads(const FineTuningScenario& scenario) {
-  const eager::RuntimeSetup& runtime = scenario.training.setup.runtime;
-  if (const auto* fsdp = std::get_if<eager::Fsdp1Setup>(&runtime))
-    return fsdp->options.offload_parameters;
-  const auto* fsdp = std::get_if<eager::Fsdp2Setup>(&runtime);
-  return fsdp != nullptr && fsdp->offload.has_value();
-}
-
-/// Two steps after a base that was loaded whole has given back what its shard does not need: these
-/// programs load layer by layer. What stays of it on the device is given back page by page. Blocks
-/// that another stream used count as free at once. None where the allocator cannot do with `card`,
-/// even by giving back its cache.
+/// Two steps after a base that was loaded whole has given back, page by page, what its shard does
+/// not need: these programs load layer by layer. Blocks that another stream used count as free at
+/// once. None where the allocator cannot do with `card`, even by giving back its cache.
 std::optional<AllocatorStatistics> steps_after_loading(const FineTuningScenario& scenario,
                                                        Bytes card) {
   const eager::TrainingSetup& setup = scenario.training.setup;
   planner::MemoryPlay play({.session = setup.session,
                             .device = eager::kernel_device(setup.session.compute_capability),
-                            .allocator = {.expandable_segments = !offloads(scenario)},
+                            .allocator = {.expandable_segments = true},
                             .memory = Bytes{enough}});
   eager::TrainingRun run(play.session(), scenario.model, scenario.config, setup,
                          [](eager::SetupMoment) {});
