@@ -590,6 +590,14 @@ Module::Forward scaled_embedding(const Context&, const Module&) {
 }
 
 constexpr ClassForward table[] = {
+    {"DeepseekV3DecoderLayer", layer},
+    {"DeepseekV3ForCausalLM", causal_language_forward},
+    {"DeepseekV3ForSequenceClassification", generic_classification_forward},
+    {"DeepseekV3ForTokenClassification", generic_token_forward},
+    {"DeepseekV3MLP", gated_feed_forward},
+    {"DeepseekV3Model", mixture_base},
+    {"DeepseekV3RMSNorm", rms_norm_forward},
+    {"DeepseekV3RotaryEmbedding", rotary_embedding_forward},
     {"Gemma2Attention", attention},
     {"Gemma2DecoderLayer", gemma_layer},
     {"Gemma2ForCausalLM", causal_language_forward},

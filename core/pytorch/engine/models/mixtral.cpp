@@ -1,4 +1,4 @@
-// Mixtral's and Qwen3-MoE's experts. Source: transformers 5.23, models/mixtral/modeling_mixtral.py
+// Mixtral's and Qwen3-MoE's experts, and DeepSeek-V3's. Source: transformers 5.23, models/mixtral/modeling_mixtral.py
 // and integrations/moe.py.
 #include <algorithm>
 
@@ -131,6 +131,7 @@ Module::Forward experts(const Context& context, const Module& owner) {
 }
 
 constexpr ClassForward table[] = {
+    {"DeepseekV3Experts", experts},
     {"MixtralExperts", experts},  {"MixtralSparseMoeBlock", block},  {"MixtralTopKRouter", router},
     {"Qwen3MoeExperts", experts}, {"Qwen3MoeSparseMoeBlock", block}, {"Qwen3MoeTopKRouter", router},
 };
