@@ -32,6 +32,13 @@ bool joins(WorkKind kind) {
   }
 }
 
+/// Of attention itself, not of a module in it.
+bool is_of_attention(const Schedule& schedule, const Operation& op) {
+  if (!op.owner) return false;
+  const std::string_view module = schedule.owners[op.owner.value];
+  return module.ends_with(".attn") || module.ends_with(".self_attn");
+}
+
 bool is_norm(WorkKind kind) {
   return kind == WorkKind::norm_forward || kind == WorkKind::norm_backward;
 }
@@ -44,11 +51,13 @@ class Rules {
   Rules(const Schedule& schedule, const KernelChoices& choices)
       : schedule_(schedule),
         fusion_(choices.fusion),
-        scope_(choices.fusion == KernelFusion::compiled ? choices.scope : CompileScope::none) {}
+        scope_(choices.fusion == KernelFusion::compiled ? choices.scope : CompileScope::none),
+        fuses_attention_(choices.fuses_attention) {}
 
   bool fits(const Run& run, const Operation& op) const {
     if (op.work == Operation::no_work || op.kind == OperationKind::copy) return false;
     if (!joins(schedule_.works[op.work].kind)) return false;
+    if (!fuses_attention_ && is_of_attention(schedule_, op)) return false;
     const std::string_view graph = compiled_graph(schedule_, op, scope_);
     if (scope_ != CompileScope::none && graph.empty()) return false;
     if (run.empty()) return true;
@@ -76,6 +85,7 @@ class Rules {
   const Schedule& schedule_;
   KernelFusion fusion_;
   CompileScope scope_;
+  bool fuses_attention_;
 };
 
 /// Runs of each lane; a wait or a record of the lane ends its run, as does whatever joins none.

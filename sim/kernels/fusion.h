@@ -28,6 +28,7 @@ struct KernelChoices {
   KernelFusion fusion = KernelFusion::none;
   std::optional<AttentionLibrary> attention;  ///< none: as recorded
   CompileScope scope = CompileScope::none;    ///< of `compiled`; none: whatever the lane runs
+  bool fuses_attention = true;                ///< by_hand: false: attention's operators run alone
   bool operator==(const KernelChoices&) const = default;
 };
 
