@@ -113,8 +113,10 @@ void build_deepseek_v3(const ConfigReader& config, Model& model) {
                        .attention = build_attention,
                        .why_no_decoder = "mixture of experts, attention over latents"},
                       model);
-  if (model.transformers == TransformersVersion::v5)
-    store_experts_apart(model, {.parts = {"gate_proj", "up_proj", "down_proj"}});
+  model.keep_in_fp32_strict = {"e_score_correction_bias"};
+  if (model.transformers != TransformersVersion::v5) return;
+  model.keep_in_fp32_strict.emplace_back("gate.weight");
+  store_experts_apart(model, {.parts = {"gate_proj", "up_proj", "down_proj"}});
 }
 
 void complete_deepseek_v3(ConfigFields& fields, TransformersVersion version) {

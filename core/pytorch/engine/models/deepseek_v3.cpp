@@ -64,18 +64,30 @@ Module::Forward attention(const Context& context, const Module& owner) {
     Tensor queries = projected_queries(s, module, hidden);
     queries = view(s, std::move(queries), {batch, tokens, -1, parts.plain + parts.rotary});
     queries = transpose(s, std::move(queries), 1, 2);
-    Tensors query_parts = split_with_sizes(s, queries, {parts.plain, parts.rotary}, -1);
-    const Tensor compressed = call_one(s, module.child("kv_a_proj_with_mqa"), {hidden});
-    Tensors latent_parts = split_with_sizes(s, compressed, {latent_size, parts.rotary}, -1);
-    Tensor latents = std::move(latent_parts[0]), rotary_key = std::move(latent_parts[1]);
-    latents = call_one(s, module.child("kv_a_layernorm"), {std::move(latents)});
+    Tensor plain_query, turned_query;
+    {
+      Tensors cut = split_with_sizes(s, queries, {parts.plain, parts.rotary}, -1);
+      plain_query = std::move(cut[0]);
+      turned_query = std::move(cut[1]);
+    }
+    Tensor compressed = call_one(s, module.child("kv_a_proj_with_mqa"), {hidden});
+    Tensor latents, rotary_key;
+    {
+      Tensors cut = split_with_sizes(s, compressed, {latent_size, parts.rotary}, -1);
+      latents = std::move(cut[0]);
+      rotary_key = std::move(cut[1]);
+    }
+    latents = call_one(s, module.child("kv_a_layernorm"), {latents});
     latents = view(s, std::move(latents), {batch, 1, tokens, latent_size});
     rotary_key = view(s, std::move(rotary_key), {batch, 1, tokens, parts.rotary});
-    std::tie(query_parts[1], rotary_key) =
-        turn(s, query_parts[1], rotary_key, arguments[2], arguments[3]);
+    std::tie(turned_query, rotary_key) =
+        turn(s, turned_query, rotary_key, arguments[2], arguments[3]);
     std::tie(latents, rotary_key) = cached(s, context, layer, latents, rotary_key);
-    const Tensor query = cat(s, {query_parts[0], query_parts[1]}, -1);
-    const auto [keys, values] = expanded(s, module, latents, rotary_key, parts);
+    Tensor query = cat(s, {plain_query, turned_query}, -1);
+    auto [keys, values] = expanded(s, module, latents, rotary_key, parts);
+    const LetGo last_local{values};
+    const LetGo locals{queries, plain_query, turned_query, compressed,
+                       latents, rotary_key,  query,        keys};
     AttentionResult result = attend(s, context,
                                     {.query = query,
                                      .key = keys,
@@ -95,23 +107,38 @@ struct RouterForm {
   bool normed = false;
 };
 
-/// The experts of each token: the best ones of the best groups.
-Tensor chosen_experts(Session& s, const Tensor& scores, const Tensor& bias,
-                      const RouterForm& form) {
-  const std::int64_t experts = scores.size(1), of_group = experts / form.groups;
-  Tensor judged = add(s, scores, bias);
+/// DeepseekV3TopkRouter: {logits, weights, indices}, in float32. A token has the best experts of
+/// the best groups; all variables live until it returns.
+Tensors route(Session& s, Module& module, const Tensor& given, const RouterForm& form) {
+  const Tensor& weight = module.parameter("weight");
+  const std::int64_t experts = weight.size(0), of_group = experts / form.groups;
+  const Tensor hidden = view(s, given, {-1, weight.size(1)});
+  Tensor logits = [&] {
+    Tensor wide_hidden = to(s, hidden, Dtype::float32);
+    return linear(s, std::move(wide_hidden), to(s, weight, Dtype::float32));
+  }();
+  Tensor scores = sigmoid(s, logits);
+  Tensor judged = add(s, scores, module.buffer("e_score_correction_bias"));
   Tensor group_scores = topk(s, view(s, judged, {-1, form.groups, of_group}), 2).first;
   group_scores = sum(s, std::move(group_scores), {-1});
-  const Tensor best = topk(s, group_scores, form.chosen_groups).second;
-  const Tensor group_mask = zeros_like(s, group_scores);
+  Tensor best = topk(s, group_scores, form.chosen_groups).second;
+  Tensor group_mask = zeros_like(s, group_scores);
   scatter_(s, group_mask, best);
   Tensor mask = expand(s, unsqueeze(s, group_mask, -1), {-1, form.groups, of_group});
   mask = reshape(s, std::move(mask), {-1, experts});
   judged = masked_fill(s, judged, bitwise_not(s, to(s, mask, Dtype::boolean)), 0);
-  return topk(s, judged, form.chosen).second;
+  Tensor indices = topk(s, judged, form.chosen).second;
+  Tensor weights = gather(s, scores, 1, indices);
+  Tensor denominator;
+  if (form.normed) {
+    denominator = add(s, sum(s, weights, {-1}, true), 1e-20);
+    weights = div_(s, weights, denominator);
+  }
+  weights = mul(s, std::move(weights), any_factor);
+  const LetGo locals{scores, judged, group_scores, best, group_mask, mask, denominator};
+  return {std::move(logits), std::move(weights), std::move(indices)};
 }
 
-/// DeepseekV3TopkRouter: {logits, weights, indices}, in float32.
 Module::Forward router(const Context& context, const Module&) {
   const ModelConfig& config = context->config;
   const RouterForm form{.chosen = config.integer("num_experts_per_tok"),
@@ -119,19 +146,7 @@ Module::Forward router(const Context& context, const Module&) {
                         .chosen_groups = config.integer("topk_group"),
                         .normed = config.flag("norm_topk_prob")};
   return [form](Session& s, Module& module, const Arguments& arguments) -> Tensors {
-    const Tensor& weight = module.parameter("weight");
-    const Tensor hidden = view(s, arguments[0], {-1, weight.size(1)});
-    Tensor logits = [&] {
-      Tensor wide_hidden = to(s, hidden, Dtype::float32);
-      return linear(s, std::move(wide_hidden), to(s, weight, Dtype::float32));
-    }();
-    const Tensor scores = sigmoid(s, logits);
-    Tensor indices = chosen_experts(s, scores, module.buffer("e_score_correction_bias"), form);
-    Tensor weights = gather(s, scores, 1, indices);
-    if (form.normed)
-      weights = div_(s, std::move(weights), add(s, sum(s, weights, {-1}, true), 1e-20));
-    weights = mul(s, std::move(weights), any_factor);
-    return {std::move(logits), std::move(weights), std::move(indices)};
+    return route(s, module, arguments[0], form);
   };
 }
 
@@ -145,7 +160,8 @@ Module::Forward mixture(const Context&, const Module&) {
     hidden = call_one(s, module.child("experts"), {hidden, routed[2], routed[1]});
     hidden = view(s, std::move(hidden), sizes);
     Tensor shared = call_one(s, module.child("shared_experts"), {residuals});
-    return {add(s, std::move(hidden), std::move(shared))};
+    hidden = add(s, hidden, std::move(shared));
+    return {std::move(hidden)};
   };
 }
 

@@ -186,7 +186,8 @@ std::pair<Tensor, Tensor> apply_paired_rotary(Session& s, const Tensor& query, c
     first = sub(s, std::move(first), mul(s, odd, sines));
     Tensor second = mul(s, odd, cosines);
     second = add(s, std::move(second), mul(s, even, sines));
-    return cat(s, {std::move(first), std::move(second)}, -1);
+    const LetGo list{second, first};  // as Python lets go of a list's elements, the last one first
+    return cat(s, {first, second}, -1);
   };
   Tensor turned_query = turned(query_even, query_odd);
   Tensor turned_key = turned(key_even, key_odd);
