@@ -155,8 +155,8 @@ class Builder {
   void build_attention(const std::string& name, DecoderBlock& block) {
     if (relative_.attention)
       return relative_.attention(
-          config_, name,
-          {.width = s_.width, .heads = s_.heads, .standard_deviation = s_.deviation}, model_);
+          config_, name, {.width = s_.width, .heads = s_.heads, .standard_deviation = s_.deviation},
+          model_);
     const std::int64_t query = s_.heads * s_.head_dim;
     const std::int64_t key = s_.kv_heads * s_.head_dim;
     if (relative_.packed_attention) {

@@ -68,7 +68,8 @@ class Rules {
       return false;
     if (fusion_ != KernelFusion::by_hand) return true;
     const WorkKind before = kind_of(last), now = kind_of(op);
-    return !is_norm(before) && !is_norm(now) && before != WorkKind::softmax;
+    if (is_norm(before) || is_norm(now)) return false;
+    return begins_with_softmax(op) ? now != WorkKind::softmax : before != WorkKind::softmax;
   }
 
   bool fuses(const Run& run) const {
@@ -79,7 +80,20 @@ class Rules {
            });
   }
 
+  /// Megatron-LM's causal softmax, which passes by the scores above the diagonal. Source:
+  /// megatron/fused_kernels/scaled_upper_triang_masked_softmax.h.
+  bool reads_half(const Run& run) const {
+    return fusion_ == KernelFusion::by_hand && std::ranges::any_of(run, [&](std::uint32_t i) {
+             const Operation& op = schedule_.operations[i];
+             return kind_of(op) == WorkKind::softmax && is_of_attention(schedule_, op);
+           });
+  }
+
  private:
+  /// The factor of the scores comes before attention's softmax, in the backward behind it.
+  bool begins_with_softmax(const Operation& op) const {
+    return op.phase == Phase::backward && !op.recomputed && is_of_attention(schedule_, op);
+  }
   WorkKind kind_of(const Operation& op) const { return schedule_.works[op.work].kind; }
 
   const Schedule& schedule_;
@@ -126,13 +140,13 @@ class RunBytes {
   RunBytes(const Schedule& schedule, const std::vector<std::uint32_t>& last_read)
       : schedule_(schedule), last_read_(last_read) {}
 
-  Bytes of(const Run& run) {
+  Bytes of(const Run& run, bool reads_half) {
     read_.clear();
     written_.clear();
     for (const std::uint32_t op : run)
       for (const Operand& operand : schedule_.operands_of(schedule_.operations[op])) add(operand);
     std::int64_t bytes = 0;
-    for (const auto& [place, count] : read_) bytes += count;
+    for (const auto& [place, count] : read_) bytes += reads_half ? count / 2 : count;
     for (const auto& [place, count] : written_)
       if (is_wanted(place.first, run)) bytes += count;
     return {bytes};
@@ -217,7 +231,7 @@ void fuse(Schedule& schedule, const KernelChoices& choices) {
   std::vector<bool> absorbed(schedule.operations.size());
   for (const Run& run : runs_of(schedule, rules)) {
     if (!rules.fuses(run)) continue;
-    const DeviceWork whole = one_kernel(schedule, run, bytes.of(run));
+    const DeviceWork whole = one_kernel(schedule, run, bytes.of(run, rules.reads_half(run)));
     Operation& first = schedule.operations[run.front()];
     first.work = table.of(whole);
     first.bytes = whole.bytes;

@@ -56,15 +56,12 @@ class Dispatcher {
   void add_group() {
     schedule_.groups.push_back({.name = "expert", .ranks = Ranks::up_to(experts_.ranks)});
     group_ = GroupId::of(schedule_.groups.size() - 1);
-    schedule_.works.push_back({.kind = WorkKind::gather,
-                               .dtype = Dtype::bfloat16,
-                               .bytes = Bytes{2 * rows_bytes()}});
+    schedule_.works.push_back(
+        {.kind = WorkKind::gather, .dtype = Dtype::bfloat16, .bytes = Bytes{2 * rows_bytes()}});
     sort_ = static_cast<std::uint32_t>(schedule_.works.size() - 1);
   }
 
-  std::int64_t rows_bytes() const {
-    return experts_.rows * experts_.hidden * bytes_of_activation;
-  }
+  std::int64_t rows_bytes() const { return experts_.rows * experts_.hidden * bytes_of_activation; }
 
   /// The first and the last launch of each use.
   void find_uses() {
@@ -143,7 +140,7 @@ class Dispatcher {
   Schedule schedule_;
   const ExpertParallel& experts_;
   GroupId group_;
-  std::uint32_t sort_ = 0;  ///< work
+  std::uint32_t sort_ = 0;                 ///< work
   std::set<std::uint32_t> begins_, ends_;  // actions
 };
 

@@ -25,7 +25,14 @@ constexpr LatentShape deepseek_latents{
 /// Source: config.json of deepseek-ai/DeepSeek-V2-Lite, -V2, -V3, mistralai/Mixtral-8x22B-v0.1 and
 /// -8x7B-v0.1, Qwen/Qwen3-30B-A3B and -235B-A22B. The first name that a model begins with decides.
 constexpr std::array<KnownMixture, 8> known_mixtures{
-    {{"deepseekv2lite", 2048, 27, 16, 16, 10944, 102400, {64, 6, 1408, 2, 1},
+    {{"deepseekv2lite",
+      2048,
+      27,
+      16,
+      16,
+      10944,
+      102400,
+      {64, 6, 1408, 2, 1},
       LatentShape{.query_rank = 0, .rank = 512, .plain = 128, .rotary = 64, .value = 128}},
      {"deepseekv2", 5120, 60, 128, 128, 12288, 102400, {160, 6, 1536, 2, 1}, deepseek_latents},
      {"deepseekv3", 7168, 61, 128, 128, 18432, 129280, {256, 8, 2048, 1, 3}, deepseek_latents},

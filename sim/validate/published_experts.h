@@ -21,8 +21,8 @@ struct ExpertShape {
 
 /// Attention over latents (arXiv:2405.04434, section 2.1).
 struct LatentShape {
-  std::int64_t query_rank = 0;  ///< 0: queries straight from the hidden states
-  std::int64_t rank = 0;        ///< of keys and values
+  std::int64_t query_rank = 0;                    ///< 0: queries straight from the hidden states
+  std::int64_t rank = 0;                          ///< of keys and values
   std::int64_t plain = 0, rotary = 0, value = 0;  ///< of a head
   bool operator==(const LatentShape&) const = default;
 };

@@ -72,22 +72,21 @@ GatedFamily gated_family(const StatedShape& shape, std::string_view family) {
 "num_experts_per_tok": {}, )",
                                    shape.head_size, experts.experts, experts.chosen)};
   if (family == "qwen3_moe")
-    return {"Qwen3Moe", fmt::format(R"("head_dim": {}, "num_experts": {}, "num_experts_per_tok": {},
+    return {"Qwen3Moe",
+            fmt::format(R"("head_dim": {}, "num_experts": {}, "num_experts_per_tok": {},
 "moe_intermediate_size": {}, "norm_topk_prob": true, )",
-                                    shape.head_size, experts.experts, experts.chosen,
-                                    experts.inner)};
+                        shape.head_size, experts.experts, experts.chosen, experts.inner)};
   if (family == "deepseek_v3") {
     const LatentShape& latents = shape.latents;
-    const std::string queries = latents.query_rank > 0 ? fmt::format("{}", latents.query_rank)
-                                                       : std::string("null");
-    return {"DeepseekV3",
-            fmt::format(R"("n_routed_experts": {}, "num_experts_per_tok": {},
+    const std::string queries =
+        latents.query_rank > 0 ? fmt::format("{}", latents.query_rank) : std::string("null");
+    return {"DeepseekV3", fmt::format(R"("n_routed_experts": {}, "num_experts_per_tok": {},
 "moe_intermediate_size": {}, "n_shared_experts": {}, "first_k_dense_replace": {}, "n_group": 1,
 "topk_group": 1, "q_lora_rank": {}, "kv_lora_rank": {}, "qk_nope_head_dim": {},
 "qk_rope_head_dim": {}, "v_head_dim": {}, )",
-                        experts.experts, experts.chosen, experts.inner, experts.shared,
-                        experts.dense_layers, queries, latents.rank, latents.plain, latents.rotary,
-                        latents.value)};
+                                      experts.experts, experts.chosen, experts.inner,
+                                      experts.shared, experts.dense_layers, queries, latents.rank,
+                                      latents.plain, latents.rotary, latents.value)};
   }
   return {"Llama", fmt::format(R"("head_dim": {}, )", shape.head_size)};
 }
@@ -226,7 +225,8 @@ PublishedModel published_model(const PublishedRow& row, double dropout) {
     result.assumed.push_back(fmt::format("a vocabulary of {} tokens", shape.vocabulary));
   if (row.seq_in_notes)
     result.assumed.push_back(fmt::format("the notes' sequence length of {} tokens", shape.seq));
-  if (!row.ffn && !row.experts) result.assumed.push_back("feed-forward layers of four times the hidden size");
+  if (!row.ffn && !row.experts)
+    result.assumed.push_back("feed-forward layers of four times the hidden size");
   return result;
 }
 

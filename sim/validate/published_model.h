@@ -21,9 +21,10 @@ std::string missing_shape(const PublishedRow& row);
 
 /// MPT and GPT-3-like models are gpt2, those with gated layers llama or qwen2: by the model's name,
 /// else by whether ffn is four times hidden. Mixtures of experts are deepseek_v3 where their
-/// attention has latents, else qwen3_moe or mixtral. The head is tied where that comes nearer to params_b.
-/// `dropout` goes to attention and residual stream of a gpt2. Throws Error where shapes do not
-/// divide, and where the shape makes another number of parameters than params_b (a fifth off).
+/// attention has latents, else qwen3_moe or mixtral. The head is tied where that comes nearer to
+/// params_b. `dropout` goes to attention and residual stream of a gpt2. Throws Error where shapes
+/// do not divide, and where the shape makes another number of parameters than params_b (a fifth
+/// off).
 PublishedModel published_model(const PublishedRow& row, double dropout);
 
 /// The same with other layers, embedding and head included. Of a part of a mixture's layers all

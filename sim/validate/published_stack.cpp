@@ -80,7 +80,8 @@ TrainingStack vtrain() {
   stack.words = {"vTrain"};
   stack.vocabulary = 50257;
   stack.source =
-      "vTrain src/model/gpt_modeling.py, gpt_model.py (vocab_size // world_size); Megatron-DeepSpeed "
+      "vTrain src/model/gpt_modeling.py, gpt_model.py (vocab_size // world_size); "
+      "Megatron-DeepSpeed "
       "pretrain_gpt.py, megatron/mpu/random.py (CheckpointFunction), deepspeed runtime/pipe";
   return stack;
 }

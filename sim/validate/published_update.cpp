@@ -51,16 +51,16 @@ Duration megatron_update_time(const MegatronUpdate& update, const HardwareProfil
                                .ranks = every(of_experts.rank_distance, of_experts.data_ranks),
                                .shards = of_experts.shards};
   const auto all_tensors = [&](std::int64_t bytes_of_element) {
-    return model.work_time(
-        {.kind = WorkKind::multi_tensor,
-         .tensors = static_cast<std::int32_t>(update.tensors),
-         .bytes = Bytes{(shared.own() + experts.own()) * bytes_of_element}});
+    return model.work_time({.kind = WorkKind::multi_tensor,
+                            .tensors = static_cast<std::int32_t>(update.tensors),
+                            .bytes = Bytes{(shared.own() + experts.own()) * bytes_of_element}});
   };
   // A buffer in float32 is filled with zeros first, and divided by its ranks before it is reduced.
   const bool accumulates_apart = update.reduced_in == Dtype::float32;
   const std::int64_t buffered = accumulates_apart ? shared.elements + experts.elements : 0;
-  const Duration in_buffers = model.work_time({.kind = WorkKind::fill, .bytes = Bytes{buffered * single}}) +
-                              model.work_time({.kind = WorkKind::pointwise, .bytes = Bytes{buffered * 2 * single}});
+  const Duration in_buffers =
+      model.work_time({.kind = WorkKind::fill, .bytes = Bytes{buffered * single}}) +
+      model.work_time({.kind = WorkKind::pointwise, .bytes = Bytes{buffered * 2 * single}});
   const Duration launches = profile.host.value_or(HostCosts{}).operation * update.tensors;
   const Duration on_device = std::max(launches, all_tensors(copied)) + all_tensors(unscaled) +
                              all_tensors(normed) + all_tensors(by_adam) + all_tensors(copied_back);

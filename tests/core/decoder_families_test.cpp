@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
         PublishedTotal{R"({"model_type": "granite", "hidden_size": 2048, "num_hidden_layers": 40,
             "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 49155,
             "tie_word_embeddings": true})",
-                       2'533'531'648},  // granite-3.1-2b-base
+                       2'533'531'648},                                        // granite-3.1-2b-base
         PublishedTotal{R"({"model_type": "deepseek_v3"})", 671'026'404'352},  // DeepSeek-V3
         PublishedTotal{R"({"model_type": "qwen3_moe", "num_hidden_layers": 48, "head_dim": 128,
             "num_experts": 128})",

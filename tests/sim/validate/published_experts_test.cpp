@@ -74,8 +74,7 @@ TEST(PublishedExperts, ARankHoldsItsShareOfThem) {
   EXPECT_EQ(scenario.update->experts.elements, 2 * expert);
   EXPECT_EQ(scenario.update->experts.data_ranks, 2);
   EXPECT_EQ(scenario.update->experts.rank_distance, 4);
-  EXPECT_EQ(scenario.update->elements,
-            scenario.played.model.parameter_elements() - 2 * expert);
+  EXPECT_EQ(scenario.update->elements, scenario.played.model.parameter_elements() - 2 * expert);
 }
 
 /// By kind: how many operations of how many bytes.
@@ -87,8 +86,8 @@ struct Exchanges {
 };
 
 Exchanges exchanges_of(const PublishedScenario& scenario) {
-  const Schedule plain = eager::recorded_schedule(scenario.played.model, scenario.played.config,
-                                                  scenario.setup);
+  const Schedule plain =
+      eager::recorded_schedule(scenario.played.model, scenario.played.config, scenario.setup);
   const Schedule schedule = with_expert_parallel(plain, scenario.experts);
   Exchanges found;
   for (std::size_t i = plain.operations.size(); i < schedule.operations.size(); ++i) {

@@ -223,9 +223,9 @@ TEST(PublishedAttention, MegatronsFusedSoftmaxTakesHeadsInFours) {
   EXPECT_FALSE(published_scenario(row).kernels.fuses_attention);
   const auto apart = attention_of(published_scenario(row));
   // forward_torch_softmax: float(), times the scale, the mask, the softmax, half(). Fused: one.
-  EXPECT_THAT(apart, ::testing::IsSupersetOf({"aten._to_copy.default", "aten.mul.Tensor",
-                                              "aten.masked_fill_.Scalar",
-                                              "aten._softmax.default"}));
+  EXPECT_THAT(apart,
+              ::testing::IsSupersetOf({"aten._to_copy.default", "aten.mul.Tensor",
+                                       "aten.masked_fill_.Scalar", "aten._softmax.default"}));
   EXPECT_EQ(std::ranges::count(apart, "aten._to_copy.default"), 2);
   EXPECT_EQ(apart.size(), fused.size() + 4);
 }
@@ -240,6 +240,31 @@ TEST(PublishedAttention, MegatronsFusedSoftmaxTakesShortRowsInEights) {
   EXPECT_TRUE(published_scenario(row).kernels.fuses_attention);
   row.seq = 8192;
   EXPECT_FALSE(published_scenario(row).kernels.fuses_attention);
+}
+
+/// scaled_upper_triang_masked_softmax.h: of 4 x 256 x 256 scores in 16 bits the backward reads the
+/// lower half of gradient and result, and writes all; the factor is in the same kernel.
+TEST(PublishedAttention, MegatronsFusedSoftmaxReadsScoresBelowTheDiagonal) {
+  PublishedRow row = small_row();
+  row.seq = 256;
+  row.micro_batch = 2;
+  const PublishedScenario scenario = published_scenario(row);
+  const Schedule schedule = with_kernels(schedule_of(scenario), scenario.kernels);
+  constexpr std::int64_t scores = 4LL * 256 * 256 * 2;
+  int softmaxes = 0;
+  const Step& steady = schedule.steps.back();
+  for (std::uint32_t i = steady.actions.begin; i < steady.actions.end; ++i) {
+    const HostAction& action = schedule.program.actions[i];
+    if (action.kind != HostActionKind::launch) continue;
+    const Operation& op = schedule.operations[action.subject];
+    if (!op.owner || !schedule.owners[op.owner.value].ends_with(".attn")) continue;
+    if (op.phase != Phase::backward || op.recomputed) continue;
+    EXPECT_NE(schedule.name(op), "aten.mul.Tensor");
+    if (schedule.name(op) != "aten._softmax_backward_data.default") continue;
+    EXPECT_EQ(op.bytes.count, 2 * scores / 2 + scores);
+    ++softmaxes;
+  }
+  EXPECT_EQ(softmaxes, 2);  // layers
 }
 
 TEST(PublishedCheckpointing, MegatronsSelectiveRunsOnlyAttentionsCoreAgain) {

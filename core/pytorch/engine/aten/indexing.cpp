@@ -82,7 +82,8 @@ Tensor embedding(Session& s, Tensor weight, Tensor indices) {
 
 Tensor gather(Session& s, Tensor self, int /*dim*/, Tensor index) {
   const LetGo let_go{self, index};
-  const auto formula = [sizes = self.sizes()](Session& in, Node& me, Tensors& gradients) -> Tensors {
+  const auto formula = [sizes = self.sizes()](Session& in, Node& me,
+                                              Tensors& gradients) -> Tensors {
     const Tensor kept = me.saved(in, "index");
     return {scatter_add_(in, new_zeros(in, gradients[0], sizes), kept, gradients[0])};
   };

@@ -35,8 +35,8 @@ Tensor projected_queries(Session& s, Module& module, const Tensor& hidden) {
 std::pair<Tensor, Tensor> expanded(Session& s, Module& module, const Tensor& latents,
                                    const Tensor& rotary_key, const HeadParts& parts) {
   Tensor both = call_one(s, module.child("kv_b_proj"), {latents});
-  both = view(s, std::move(both),
-              {latents.size(0), latents.size(2), -1, parts.plain + parts.value});
+  both =
+      view(s, std::move(both), {latents.size(0), latents.size(2), -1, parts.plain + parts.value});
   both = transpose(s, std::move(both), 1, 2);
   Tensors cut = split_with_sizes(s, both, {parts.plain, parts.value}, -1);
   const Tensor turned = expand(s, rotary_key, {-1, cut[0].size(1), -1, -1});
