@@ -74,6 +74,11 @@ void build_feed_forward(const ConfigReader& config, const std::string& layer,
 /// DeepseekV3Attention: queries, keys and values out of latents; one rotary key for all heads.
 void build_attention(const ConfigReader& config, const std::string& name,
                      const AttentionParts& shape, Model& model) {
+  // Keys and values are made for all heads, and then repeated: transformers fails in the first
+  // step.
+  if (const std::int64_t pairs = config.size({"num_key_value_heads"}); pairs != shape.heads)
+    throw config.error("num_key_value_heads",
+                       fmt::format("expected num_attention_heads, {}, got {}", shape.heads, pairs));
   const bool bias = config.flag("attention_bias");
   const std::int64_t rotary = config.size({"qk_rope_head_dim"});
   const std::int64_t plain = config.size({"qk_nope_head_dim"});
