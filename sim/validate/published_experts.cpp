@@ -22,9 +22,10 @@ struct KnownMixture {
 constexpr LatentShape deepseek_latents{
     .query_rank = 1536, .rank = 512, .plain = 128, .rotary = 64, .value = 128};
 
-/// Source: config.json of deepseek-ai/DeepSeek-V2-Lite, -V2, -V3, mistralai/Mixtral-8x22B-v0.1 and
-/// -8x7B-v0.1, Qwen/Qwen3-30B-A3B and -235B-A22B. The first name that a model begins with decides.
-constexpr std::array<KnownMixture, 8> known_mixtures{
+/// Source: config.json of deepseek-ai/DeepSeek-V2-Lite, -V2, -V3, moonshotai/Kimi-K2-Base,
+/// mistralai/Mixtral-8x22B-v0.1 and -8x7B-v0.1, Qwen/Qwen3-30B-A3B and -235B-A22B. The first name
+/// that a model begins with decides.
+constexpr std::array<KnownMixture, 10> known_mixtures{
     {{"deepseekv2lite",
       2048,
       27,
@@ -37,6 +38,8 @@ constexpr std::array<KnownMixture, 8> known_mixtures{
      {"deepseekv2", 5120, 60, 128, 128, 12288, 102400, {160, 6, 1536, 2, 1}, deepseek_latents},
      {"deepseekv3", 7168, 61, 128, 128, 18432, 129280, {256, 8, 2048, 1, 3}, deepseek_latents},
      {"deepseekr1", 7168, 61, 128, 128, 18432, 129280, {256, 8, 2048, 1, 3}, deepseek_latents},
+     {"kimi1t", 7168, 61, 64, 64, 18432, 163840, {384, 8, 2048, 1, 1}, deepseek_latents},
+     {"kimik2", 7168, 61, 64, 64, 18432, 163840, {384, 8, 2048, 1, 1}, deepseek_latents},
      {"mixtral8x22b", 6144, 56, 48, 8, 16384, 32768, {8, 2, 16384, 0, 0}, {}},
      {"mixtral8x7b", 4096, 32, 32, 8, 14336, 32000, {8, 2, 14336, 0, 0}, {}},
      {"qwen330ba3b", 2048, 48, 32, 4, 6144, 151936, {128, 8, 768, 0, 0}, {}},
@@ -102,8 +105,6 @@ std::string_view why_no_experts(const PublishedRow& row) {
   if (!row.experts) return {};
   if (row.tensor_parallel.value_or(1) > 1) return "experts with tensor parallelism";
   if (row.experts->experts % ranks != 0) return "expert parallelism: experts do not divide";
-  if (row.experts->experts / ranks < row.experts->chosen)
-    return "expert parallelism: a rank has fewer experts than a token";
   return {};
 }
 

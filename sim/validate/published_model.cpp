@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <string_view>
@@ -198,7 +199,7 @@ PublishedModel tensor_part(const PublishedRow& row, const PublishedModel& model,
 PublishedModel expert_part(const PublishedRow& row, const PublishedModel& model, int layers,
                            std::int64_t ranks, double dropout) {
   StatedShape shape = shape_of_layers(row, layers);
-  shape.experts.experts /= ranks;
+  shape.experts.experts = std::max(shape.experts.experts / ranks, shape.experts.chosen);
   return made(row, shape, dropout, is_tied(model));
 }
 

@@ -39,6 +39,7 @@ PublishedModel tensor_part(const PublishedRow& row, const PublishedModel& model,
                            std::int64_t ranks, double dropout);
 
 /// What one of `ranks` holds of these layers where experts are divided among them, all else whole.
+/// It has at least as many experts as a token, so that they have the rows of all ranks' tokens.
 PublishedModel expert_part(const PublishedRow& row, const PublishedModel& model, int layers,
                            std::int64_t ranks, double dropout);
 

@@ -336,14 +336,21 @@ class SetupBuilder {
     result_.assumed.emplace_back("experts get equal shares of the tokens");
   }
 
+  std::int64_t played_expert_elements() const {
+    std::int64_t elements = 0;
+    for (const Parameter& parameter : result_.played.model.parameters)
+      if (parameter.name.find(".mlp.experts.") != std::string::npos)
+        elements += parameter.elements();
+    return elements;
+  }
+
   /// Experts' part of the update: ranks that have other experts lie between those with the same.
   ExpertUpdate expert_update() const {
     ExpertUpdate update;
     const int ranks = result_.experts.ranks;
     if (ranks == 1) return update;
-    for (const Parameter& parameter : result_.played.model.parameters)
-      if (parameter.name.find(".mlp.experts.") != std::string::npos)
-        update.elements += parameter.elements();
+    const std::int64_t held = row_.experts->experts / ranks;
+    update.elements = played_expert_elements() / std::max(held, row_.experts->chosen) * held;
     update.data_ranks = std::max(1, result_.world / ranks);
     update.rank_distance = ranks;
     update.shards = std::max(1, std::min(shards_ / ranks, update.data_ranks));
@@ -373,7 +380,8 @@ class SetupBuilder {
     const bool shards = stated_.sharding == ShardingStrategy::zero1;
     const ExpertUpdate experts = expert_update();
     result_.update =
-        MegatronUpdate{.elements = model.parameter_elements() - experts.elements,
+        MegatronUpdate{.elements = model.parameter_elements() -
+                                   (experts.elements > 0 ? played_expert_elements() : 0),
                        .tensors = static_cast<std::int64_t>(model.parameters.size()),
                        .data_ranks = result_.world,
                        .rank_distance = ranks,
