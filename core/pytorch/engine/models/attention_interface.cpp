@@ -77,14 +77,16 @@ AttentionResult attend_eagerly(Session& s, const AttentionCall& call) {
 /// in float32, by PyTorch's operators. Source: Megatron-LM core/fusions/fused_softmax.py
 /// (forward_torch_softmax), core/transformer/dot_product_attention.py (baddbmm with a factor).
 AttentionResult attend_as_megatron(Session& s, const AttentionCall& call) {
-  Tensor weights = matmul(s, call.query, transpose(s, call.key, 2, 3));
+  const Tensor key = repeat_heads(s, call.key, call.groups);
+  const Tensor value = repeat_heads(s, call.value, call.groups);
+  Tensor weights = matmul(s, call.query, transpose(s, key, 2, 3));
   weights = to(s, std::move(weights), Dtype::float32);
   weights = mul(s, std::move(weights), any_factor);
   if (call.mask) weights = masked_fill_(s, std::move(weights), call.mask, 0);
   weights = softmax(s, std::move(weights), -1);
   weights = to(s, std::move(weights), call.query.dtype());
   weights = dropout(s, std::move(weights), call.dropout, true);
-  Tensor output = transpose(s, matmul(s, weights, call.value), 1, 2);
+  Tensor output = transpose(s, matmul(s, weights, value), 1, 2);
   if (call.contiguous_output) output = contiguous(s, output);
   return {std::move(output), std::move(weights)};
 }
