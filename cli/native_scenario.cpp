@@ -96,13 +96,17 @@ Target native_target(const Job& job, const DeviceKind& device) {
   return target;
 }
 
+NativeTraining native_training(const NativeScenario& scenario) {
+  return {.model = scenario.model,
+          .strategy = scenario.strategy,
+          .workload = scenario.workload,
+          .pipeline = scenario.job.pipeline,
+          .memory_budget = scenario.job.memory_budget};
+}
+
 Schedule schedule_of(const NativeScenario& scenario, const DeviceKind& device) {
-  Schedule schedule = native_schedule({.model = scenario.model,
-                                       .strategy = scenario.strategy,
-                                       .workload = scenario.workload,
-                                       .pipeline = scenario.job.pipeline,
-                                       .memory_budget = scenario.job.memory_budget},
-                                      scenario.rank, native_target(scenario.job, device));
+  Schedule schedule = native_schedule(native_training(scenario), scenario.rank,
+                                      native_target(scenario.job, device));
   schedule.assumed.insert(schedule.assumed.begin(), scenario.assumed.begin(),
                           scenario.assumed.end());
   return schedule;

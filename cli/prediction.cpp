@@ -22,26 +22,6 @@ namespace shardscope {
 
 namespace {
 
-/// Which stages and how many layers each rank of the pipeline has.
-PredictedPipeline pipeline_of(const NativeScenario& scenario) {
-  const PipelineChoice& choice = scenario.job.pipeline;
-  const PipelineSetup setup =
-      pipeline_setup(scenario.strategy, choice, scenario.workload.micro_batches);
-  const std::vector<int> blocks =
-      blocks_of_stages(scenario.model, choice, setup.stages(), "--pipeline-stages");
-  const std::vector<int> rank_of_stage = rank_of_stages(setup);
-  const auto ranks = static_cast<std::size_t>(setup.ranks);
-  PredictedPipeline pipeline{.schedule = std::string(name_of(setup.kind)),
-                             .stages = std::vector<std::vector<int>>(ranks),
-                             .layers = std::vector<int>(ranks, 0)};
-  for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
-    const auto rank = static_cast<std::size_t>(rank_of_stage[stage]);
-    pipeline.stages[rank].push_back(static_cast<int>(stage));
-    pipeline.layers[rank] += blocks[stage];
-  }
-  return pipeline;
-}
-
 DeviceKind kind_of(const HardwareProfile& profile) {
   return {.kind = profile.device, .threads = profile.threads_per_rank};
 }
@@ -121,8 +101,8 @@ void deal_out_layers(NativeScenario& scenario, const HardwareProfile* profile) {
 std::vector<Prediction> predict_stages(const NativeScenario& scenario,
                                        const HardwareProfile& profile) {
   if (scenario.strategy.mesh.pipeline > 1)
-    return predict_pipeline(schedules_of_stages(scenario, kind_of(profile)), pipeline_of(scenario),
-                            profile);
+    return predict_pipeline(schedules_of_stages(scenario, kind_of(profile)),
+                            predicted_pipeline(native_training(scenario)), profile);
   Schedule schedule = schedule_of(scenario, kind_of(profile));
   const PredictedRun run = native_run(schedule);
   std::vector<Prediction> predictions;

@@ -189,6 +189,7 @@ void refuse_foreign(const PytorchQuestion& q) {
   constexpr std::string_view stages = "pipelines are not predicted under torchtitan yet";
   refuse(q.job.pipeline_schedule.has_value(), "--pipeline-schedule", stages);
   refuse(q.job.pipeline_stages.has_value(), "--pipeline-stages", stages);
+  refuse(q.job.pipeline_checkpoint.has_value(), "--pipeline-checkpoint", stages);
   refuse(q.job.stages_per_rank.has_value(), "--stages-per-rank", stages);
   refuse(q.sharding.ranks_per_node.has_value(), "--ranks-per-node",
          "nodes are the cluster's under torchtitan");

@@ -13,4 +13,9 @@ namespace shardscope {
 /// on them; the rest runs again.
 void checkpoint_blocks(const Checkpointing& checkpointing, OperatorGraph& graph);
 
+/// The rank's whole forward is run again before the loss and the backward of its first so many
+/// micro-batches, all but the operator that makes what it sends on: they keep what the stage
+/// receives, and no activation. Of a rank with one stage.
+void checkpoint_stage(int micro_batches, OperatorGraph& graph);
+
 }  // namespace shardscope

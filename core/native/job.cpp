@@ -334,6 +334,12 @@ const std::vector<Key>& keys() {
        "order of a pipeline's forwards and backwards; `accumulate` are its micro-batches",
        [](V v, Job& j) { j.pipeline.schedule = parse_pipeline_schedule(v.string(), v.where()); },
        [](const Job& j) -> Json { return name_of(j.pipeline.schedule); }},
+      {"pipeline.checkpoint", "never | except_last | always",
+       "micro-batches of GPipe whose stages run their whole forward again, as in PyTorch's Pipe",
+       [](V v, Job& j) {
+         j.pipeline.checkpoint = parse_pipeline_checkpoint(v.string(), v.where());
+       },
+       [](const Job& j) -> Json { return name_of(j.pipeline.checkpoint); }},
       {"pipeline.stages", "layers | work | time | memory | numbers of layers such as \"3,4,4,3\"",
        "how layers are dealt out to stages: as many each, as much work each, by predicted time or "
        "memory, or as given",

@@ -28,10 +28,16 @@ BatchShape batch_shape(const NativeTraining& training, const Target& target) {
           .logits = target.logits};
 }
 
-OperatorGraph graph_of(const Model& model, const Strategy& strategy, const BatchShape& shape,
-                       const std::vector<StageSegment>& stages) {
-  OperatorGraph graph = lower(model, shape, stages);
-  checkpoint_blocks(strategy.checkpointing, graph);
+/// `part` is null without a pipeline.
+OperatorGraph graph_of(const Model& model, const NativeTraining& training, const BatchShape& shape,
+                       const PipelinePart* part) {
+  OperatorGraph graph =
+      lower(model, shape, part != nullptr ? part->segments : std::vector{whole_model(model)});
+  checkpoint_blocks(training.strategy.checkpointing, graph);
+  if (part != nullptr)
+    checkpoint_stage(
+        checkpointed_micro_batches(training.pipeline.checkpoint, training.workload.micro_batches),
+        graph);
   return graph;
 }
 
@@ -171,9 +177,7 @@ NativeStep native_step(const NativeTraining& training, int rank, const Target& t
   const Model& model = part != nullptr ? part->model : training.model;
   UnitPlan plan = part != nullptr ? pipeline.plans[static_cast<std::size_t>(position)]
                                   : plan_units(model, strategy);
-  OperatorGraph graph =
-      graph_of(model, strategy, batch_shape(training, target),
-               part != nullptr ? part->segments : std::vector{whole_model(model)});
+  OperatorGraph graph = graph_of(model, training, batch_shape(training, target), part);
   return {.model = training.model,
           .target = target,
           .strategy = strategy,

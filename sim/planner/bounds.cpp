@@ -10,6 +10,7 @@
 #include "sim/engine/clock_options.h"
 #include "sim/planner/estimate.h"
 #include "sim/planner/parallel.h"
+#include "sim/planner/pipeline_bounds.h"
 #include "sim/planner/plain_step.h"
 
 namespace shardscope::planner {
@@ -348,7 +349,9 @@ std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs
                               unsigned threads, const std::stop_token& stop) {
   Table<PlainKey, PlainStep> plain;
   Table<ShardingKey, ShardingBounds> shardings;
+  const PipelineBounds pipelines(choices, inputs, threads, stop);
   for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (is_pipelined(choices[i])) continue;
     plain.need(plain_key(choices[i]), i);
     shardings.need(sharding_key(choices[i]), i);
   }
@@ -369,8 +372,10 @@ std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs
   std::vector<Bounds> result;
   result.reserve(choices.size());
   for (const Choice& choice : choices)
-    result.push_back(
-        combined(choice, inputs, plain.at(plain_key(choice)), shardings.at(sharding_key(choice))));
+    result.push_back(is_pipelined(choice)
+                         ? pipelines.of(choice)
+                         : combined(choice, inputs, plain.at(plain_key(choice)),
+                                    shardings.at(sharding_key(choice))));
   return result;
 }
 

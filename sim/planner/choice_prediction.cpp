@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/planner/pipeline_trial.h"
+
 namespace shardscope::planner {
 namespace {
 
@@ -44,6 +46,7 @@ Prediction predict(const Choice& choice, const TrialInputs& inputs) {
 }
 
 ChoiceFigures figures_of(const Choice& choice, const TrialInputs& inputs) {
+  if (is_pipelined(choice)) return figures_of_pipeline(choice, inputs);
   const bool has_many = choice.micro_batches > most_played;
   Choice few = choice;
   if (has_many) few.micro_batches = played;

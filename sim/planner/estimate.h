@@ -8,6 +8,7 @@
 #include <stop_token>
 #include <string>
 
+#include "sim/planner/pipeline_costs.h"
 #include "sim/planner/plain_step.h"
 #include "sim/planner/shallow.h"
 #include "sim/planner/trial.h"
@@ -31,6 +32,8 @@ class Findings {
   }
   std::optional<PlainStep> plain(const PlainKey& key) const { return found(plain_, key); }
   void keep(const PlainKey& key, const PlainStep& step) { keep(plain_, key, step); }
+  std::optional<ModelCosts> parts(const PlainKey& key) const { return found(parts_, key); }
+  void keep(const PlainKey& key, const ModelCosts& costs) { keep(parts_, key, costs); }
 
  private:
   /// With the mesh, which the text has of hybrids alone.
@@ -52,6 +55,7 @@ class Findings {
   mutable std::mutex mutex_;
   std::map<std::string, Trial> trials_;
   std::map<PlainKey, PlainStep> plain_;
+  std::map<PlainKey, ModelCosts> parts_;
 };
 
 /// By how much an estimated time may be above the trial's without misleading a search. It may be

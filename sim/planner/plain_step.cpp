@@ -32,14 +32,6 @@ Schedule recorded_once(const Choice& choice, const TrialInputs& inputs) {
                                   eager::kernel_device(setup.session.compute_capability), once);
 }
 
-Schedule native_alone(Choice choice, const TrialInputs& inputs) {
-  choice.sharding = ShardingStrategy::no_shard;
-  choice.mesh = {};
-  choice.micro_batches = 1;
-  choice.reduces_every_micro_batch = false;
-  return schedule_of(choice, inputs);
-}
-
 Bytes activations_of_program(const Schedule& schedule) {
   Bytes live, highest;
   for (const HostAction& action : schedule.program.actions) {
@@ -80,6 +72,15 @@ Duration host_time(const Schedule& schedule, const TrialInputs& inputs) {
 }
 
 }  // namespace
+
+Schedule native_alone(Choice choice, const TrialInputs& inputs) {
+  choice.sharding = ShardingStrategy::no_shard;
+  choice.mesh = {};
+  choice.pipeline = {};
+  choice.micro_batches = 1;
+  choice.reduces_every_micro_batch = false;
+  return schedule_of(choice, inputs);
+}
 
 PlainKey plain_key(const Choice& choice) {
   PlainKey key{.native = choice.runtime == Runtime::native,

@@ -12,6 +12,7 @@
 #include "sim/engine/step_rows.h"
 #include "sim/planner/estimate.h"
 #include "sim/planner/offload.h"
+#include "sim/planner/pipeline_trial.h"
 #include "sim/prediction/outside_memory.h"
 
 namespace shardscope::planner {
@@ -32,8 +33,8 @@ class StoppedRecording final : public eager::ProgramListener {
 };
 
 Schedule native(const Choice& choice, const TrialInputs& inputs) {
-  return native_schedule(inputs.model, native_strategy(choice, inputs.model),
-                         native_workload(choice, inputs.training), 0, inputs.native_target);
+  return native_schedule(native_training(choice, inputs.model, inputs.training), 0,
+                         inputs.native_target);
 }
 
 /// Most runtimes repeat their second step; DDP builds its buckets anew in it, and ZeRO-3 goes by
@@ -113,20 +114,30 @@ Bytes allocated_peak(const Schedule& schedule) {
   return highest;
 }
 
-Trial try_out(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop) {
-  if (inputs.findings != nullptr)
-    if (const auto known = inputs.findings->trial(choice)) return *known;
+namespace {
+
+Trial try_out_alone(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop) {
   const Choice recorded = told(choice);
   const Schedule schedule = schedule_of(recorded, inputs, trial_steps(recorded), stop);
   const bool has_all = recorded.micro_batches == choice.micro_batches;
-  const Trial trial{.time = time_of(schedule, inputs, has_all ? 0 : choice.micro_batches),
-                    .allocated = allocated_peak(schedule),
-                    .outside = outside_of(schedule, inputs)};
+  return {.time = time_of(schedule, inputs, has_all ? 0 : choice.micro_batches),
+          .allocated = allocated_peak(schedule),
+          .outside = outside_of(schedule, inputs)};
+}
+
+}  // namespace
+
+Trial try_out(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop) {
+  if (inputs.findings != nullptr)
+    if (const auto known = inputs.findings->trial(choice)) return *known;
+  const Trial trial =
+      is_pipelined(choice) ? try_pipeline(choice, inputs) : try_out_alone(choice, inputs, stop);
   if (inputs.findings != nullptr) inputs.findings->keep(choice, trial);
   return trial;
 }
 
 FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs) {
+  if (is_pipelined(choice)) return simulate_pipeline(choice, inputs);
   FullSimulation result{.schedule = schedule_of(told(choice), inputs), .simulation = {}};
   result.outside = outside_of(result.schedule, inputs);
   const Bytes memory = inputs.profile.memory;

@@ -40,7 +40,8 @@ PytorchTraining pytorch_training(const Choice& choice, const TrialInputs& inputs
 /// where nothing is offloaded. Of the native runtime 0: its schedule says it.
 Bytes host_memory_of_node(const Choice& choice, const TrialInputs& inputs);
 
-/// The choice's schedule on rank 0: of the native runtime, or with a host program. Throws Error,
+/// The choice's schedule on rank 0: of the native runtime (of a pipeline its first stage), or with a
+/// host program. Throws Error,
 /// and Refusal where the real library raises. `steps`: of PyTorch's runtimes, see
 /// recorded_schedule. A `stop` ends the recording with Error (ExitCode::interrupted).
 Schedule schedule_of(const Choice& choice, const TrialInputs& inputs,

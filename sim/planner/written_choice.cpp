@@ -106,6 +106,7 @@ WrittenChoice job_of(const Choice& choice, const WrittenFrom& from) {
   Job job = from.job;
   job.model = std::filesystem::absolute(job.model).lexically_normal();
   job.strategy = native_strategy(choice, from.model);
+  job.pipeline = choice.pipeline;
   job.precision_given = true;
   job.batch = choice.batch;
   job.accumulate = choice.micro_batches;

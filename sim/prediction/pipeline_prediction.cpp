@@ -4,9 +4,9 @@
 #include <iterator>
 #include <utility>
 
+#include "core/native/pipeline_stages.h"
 #include "sim/cost/cost_model.h"
 #include "sim/engine/simulate_together.h"
-#include "sim/prediction/band.h"
 #include "sim/prediction/memory_allowances.h"
 #include "sim/prediction/run_facts.h"
 
@@ -68,12 +68,42 @@ PipelineSummary pipeline_of(const std::vector<Prediction>& predictions,
 
 }  // namespace
 
+PredictedPipeline predicted_pipeline(const NativeTraining& training) {
+  const PipelineChoice& choice = training.pipeline;
+  const PipelineSetup setup =
+      pipeline_setup(training.strategy, choice, training.workload.micro_batches);
+  const std::vector<int> blocks =
+      blocks_of_stages(training.model, choice, setup.stages(), "--pipeline-stages");
+  const std::vector<int> rank_of_stage = rank_of_stages(setup);
+  const auto ranks = static_cast<std::size_t>(setup.ranks);
+  PredictedPipeline pipeline{.schedule = std::string(name_of(setup.kind)),
+                             .stages = std::vector<std::vector<int>>(ranks),
+                             .layers = std::vector<int>(ranks, 0)};
+  for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
+    const auto rank = static_cast<std::size_t>(rank_of_stage[stage]);
+    pipeline.stages[rank].push_back(static_cast<int>(stage));
+    pipeline.layers[rank] += blocks[stage];
+  }
+  return pipeline;
+}
+
+StepTimeMoves step_time_moves(std::span<const Schedule> schedules, const HardwareProfile& profile) {
+  return step_time_moves(scaled_together(schedules, profile), spreads_of(profile));
+}
+
 std::vector<Prediction> predict_pipeline(std::vector<Schedule> schedules,
                                          const PredictedPipeline& pipeline,
                                          const HardwareProfile& profile) {
+  const StepTimeMoves moves = step_time_moves(schedules, profile);
+  return predict_pipeline(std::move(schedules), pipeline, profile, moves);
+}
+
+std::vector<Prediction> predict_pipeline(std::vector<Schedule> schedules,
+                                         const PredictedPipeline& pipeline,
+                                         const HardwareProfile& profile,
+                                         const StepTimeMoves& moves) {
   std::vector<Simulation> simulations = simulate_together(schedules, profile);
-  const StepTimeBand band =
-      step_time_band(scaled_together(schedules, profile), spreads_of(profile));
+  const StepTimeBand band = step_time_band(moves);
   std::vector<Prediction> predictions;
   for (std::size_t rank = 0; rank < schedules.size(); ++rank) {
     const Schedule& schedule = schedules[rank];

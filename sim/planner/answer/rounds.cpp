@@ -88,6 +88,9 @@ Weighed weigh(const Basis& basis, const Watcher& watcher) {
 }
 
 std::string kind_of(const Choice& choice) {
+  if (is_pipelined(choice))
+    return fmt::format("{} {} pipeline", name_of(choice.runtime),
+                       name_of(choice.pipeline.schedule));
   return fmt::format("{} {}", name_of(choice.runtime), name_of(choice.sharding));
 }
 

@@ -1,0 +1,74 @@
+#include "sim/planner/pipeline_trial.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/native/native_schedule.h"
+#include "sim/engine/simulate_together.h"
+#include "sim/prediction/pipeline_prediction.h"
+
+namespace shardscope::planner {
+namespace {
+
+std::vector<Bytes> arenas_of(const std::vector<Schedule>& schedules) {
+  std::vector<Bytes> arenas;
+  for (const Schedule& schedule : schedules) arenas.push_back(arena_layout(schedule).size);
+  return arenas;
+}
+
+std::size_t largest(const std::vector<Bytes>& bytes) {
+  return static_cast<std::size_t>(std::ranges::max_element(bytes) - bytes.begin());
+}
+
+}  // namespace
+
+std::vector<Schedule> schedules_of_stages(const Choice& choice, const TrialInputs& inputs) {
+  const NativeTraining training = native_training(choice, inputs.model, inputs.training);
+  std::vector<Schedule> schedules;
+  for (int stage = 0; stage < choice.mesh.pipeline; ++stage)
+    schedules.push_back(native_schedule(training, stage * choice.mesh.replicate * choice.mesh.shard,
+                                        inputs.native_target));
+  return schedules;
+}
+
+Trial try_pipeline(const Choice& choice, const TrialInputs& inputs) {
+  const std::vector<Schedule> schedules = schedules_of_stages(choice, inputs);
+  const OperationMoments moments =
+      play_together(schedules, costs_together(schedules, inputs.profile));
+  return {.time = {.span = *std::ranges::max_element(moments.end)},
+          .allocated = std::ranges::max(arenas_of(schedules)),
+          .outside = {}};
+}
+
+FullSimulation simulate_pipeline(const Choice& choice, const TrialInputs& inputs) {
+  std::vector<Schedule> schedules = schedules_of_stages(choice, inputs);
+  const std::vector<Bytes> arenas = arenas_of(schedules);
+  const std::size_t rank = largest(arenas);
+  const Bytes memory = inputs.profile.memory;
+  return {.schedule = std::move(schedules[rank]),
+          .simulation = {},
+          .reserved = arenas[rank],
+          .outside = {},
+          .fits = memory == Bytes{} || arenas[rank] + inputs.margin <= memory};
+}
+
+std::vector<Prediction> predict_stages(const Choice& choice, const TrialInputs& inputs) {
+  return predict_pipeline(
+      schedules_of_stages(choice, inputs),
+      predicted_pipeline(native_training(choice, inputs.model, inputs.training)), inputs.profile);
+}
+
+ChoiceFigures figures_of_pipeline(const Choice& choice, const TrialInputs& inputs) {
+  std::vector<Schedule> schedules = schedules_of_stages(choice, inputs);
+  const StepTimeMoves moves = step_time_moves(schedules, inputs.profile);
+  std::vector<Prediction> ranks =
+      predict_pipeline(std::move(schedules),
+                       predicted_pipeline(native_training(choice, inputs.model, inputs.training)),
+                       inputs.profile, moves);
+  const auto most = std::ranges::max_element(ranks, {}, [](const Prediction& one) {
+    return one.summary.memory.peak_reserved + one.summary.memory.outside;
+  });
+  return {.summary = std::move(most->summary), .moves = moves};
+}
+
+}  // namespace shardscope::planner
