@@ -43,6 +43,8 @@ void leave_job_of_place(const RunFolder& folder, const planner::Choice& choice,
     job.pipeline = choice.pipeline;
     job.batch = choice.batch;
     job.accumulate = choice.micro_batches;
+    // All places of a plan read the folder beside the chosen one's job.
+    if (job.data.empty()) job.data = {fs::absolute(folder.root / "../../data").lexically_normal()};
     return leave_job(folder, std::move(job), world, settings, std::nullopt);
   }
   options.job.precision = name_of(choice.precision);

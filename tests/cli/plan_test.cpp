@@ -309,6 +309,10 @@ TEST_F(Plan, BadQuestionsAreOneLine) {
       {model + tokens + "--price-per-gpu-hour -1", "--price-per-gpu-hour: expected a price"},
       {model + "--world 0 --tokens-per-batch 128 --seq 16", "--world: expected 1 to"},
       {model + tokens + "--runtime ddp --strategy full_shard", "nothing is left to compare"},
+      {model + tokens + "--strategy pipelines", "--strategy"},
+      {model + tokens + "--strategy pipeline", "--strategy pipeline: pipelines: the native"},
+      {model + "--tokens-per-batch 128 --seq 16 --runtime native --world 1 --strategy pipeline",
+       "--strategy pipeline: native pipeline: one rank has nobody to hand over to"},
       {"plan --model nowhere --cluster h100_sxm " + tokens, "nowhere"},
       {"plan --model config.json --cluster h1000 " + tokens, "--cluster"},
       {"plan --cluster h100_sxm " + tokens, "--model: no model was given"}};
@@ -385,11 +389,71 @@ TEST_F(Plan, EachPlaceIsARunFolderThatSimulatesToTheSameFigures) {
     for (const Json& place : Json::parse(planned.output)["candidates"]) {
       const std::string folder = "plans/c/" + place["folder"].get<std::string>();
       EXPECT_FALSE(workplace_.read(folder + "/predicted/trace.json.gz").empty());
-      const Json simulated = answer("simulate --job " + folder + "/job.json");
+      const Json simulated =
+          answer("simulate --job " + folder + "/job.json --rank " + place["rank"].dump());
       EXPECT_EQ(simulated["step_time_ns"], place["step_time_ns"]) << place["text"];
       EXPECT_EQ(simulated["memory"], place["memory"]) << place["text"];
+      EXPECT_EQ(simulated["pipeline"], place["pipeline"]) << place["text"];
     }
   }
+}
+
+/// Of a pipeline on `world` ranks, each of which has four sequences a step.
+std::string pipelines_on(int world) {
+  return "plan --model config.json --cluster h100_sxm --runtime native --precision fp32 --seq 16 "
+         "--strategy pipeline --world " +
+         std::to_string(world) + " --tokens-per-batch " + std::to_string(world * 4 * 16) + " ";
+}
+
+// Two layers: two stages on 2 ranks, on 4 two ranks each that share something or nothing.
+TEST_F(Plan, EveryPipelineThatHasAPlaceTrains) {
+  for (const int world : {2, 4}) {
+    const std::string folder = "pipelines" + std::to_string(world);
+    workplace_.write(folder + "/data/text.txt", std::string(4000, 'a') + std::string(4000, 'b'));
+    const Json plan = answer(pipelines_on(world) + "-o " + folder);
+    ASSERT_FALSE(plan["candidates"].empty());
+    for (const Json& place : plan["candidates"]) {
+      EXPECT_EQ(place["settings"]["mesh"].get<std::string>().substr(0, 11), "pipeline=2,");
+      const double bubble = place["pipeline"]["bubble_share"];
+      EXPECT_GT(bubble, 0);
+      EXPECT_LT(bubble, 1);
+      const std::string root = folder + "/" + place["folder"].get<std::string>();
+      EXPECT_TRUE(workplace_.has(root + "/predicted/trace.stage1.json.gz"));
+      EXPECT_TRUE(workplace_.has(root + "/figures/stages.svg"));
+      const Outcome trained =
+          workplace_.run("train " + root + "/job.json --device cpu -o trained --quiet --json");
+      ASSERT_EQ(trained.code, 0) << place["text"] << trained.errors;
+    }
+    EXPECT_EQ(workplace_.run("train " + folder + "/job.json --device cpu -o trained").code, 0);
+  }
+}
+
+TEST_F(Plan, PipelinesAreRowsWithTheirSettings) {
+  const Json plan = answer(pipelines_on(4) + "-o rows");
+  for (const Json& way : plan["ways"])
+    EXPECT_THAT(way["text"].get<std::string>(), HasSubstr("pipeline of 2"));
+  const Json& second = plan["candidates"][1];
+  EXPECT_THAT(second["why"].get<std::string>(), HasSubstr("% "));
+  const Json& settings = second["settings"]["pipeline"];
+  const std::string table = workplace_.read("rows/plan.csv");
+  EXPECT_THAT(table, HasSubstr(",pipeline,pipeline_schedule,stages_per_rank,stages,"
+                               "pipeline_checkpoint,bubble_share\n"));
+  EXPECT_THAT(table, HasSubstr(",2," + settings["schedule"].get<std::string>() + "," +
+                               settings["stages_per_rank"].dump() + ","));
+  EXPECT_THAT(workplace_.read("rows/plan.html"), HasSubstr("pipeline of 2"));
+}
+
+TEST_F(Plan, AListWithoutPipelinesLeavesThemOut) {
+  const std::string beside = replaced(pipelines_on(4), "--strategy pipeline", "");
+  const auto pipelines = [&](const std::string& arguments) {
+    int count = 0;
+    for (const Json& way : answer(arguments)["ways"])
+      count += way["text"].get<std::string>().find("pipeline") != std::string::npos ? 1 : 0;
+    return count;
+  };
+  EXPECT_GT(pipelines(beside), 0);
+  EXPECT_EQ(pipelines(beside + "--strategy full_shard,zero1"), 0);
+  EXPECT_GT(pipelines(beside + "--strategy full_shard,pipeline"), 0);
 }
 
 TEST_F(Plan, APlaceIsTakenWhole) {
