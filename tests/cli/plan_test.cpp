@@ -440,7 +440,8 @@ TEST_F(Plan, PipelinesAreRowsWithTheirSettings) {
                                "pipeline_checkpoint,bubble_share\n"));
   EXPECT_THAT(table, HasSubstr(",2," + settings["schedule"].get<std::string>() + "," +
                                settings["stages_per_rank"].dump() + ","));
-  EXPECT_THAT(workplace_.read("rows/plan.html"), HasSubstr("pipeline of 2"));
+  EXPECT_THAT(workplace_.read("rows/plan.html"),
+              AllOf(HasSubstr("pipeline of 2"), HasSubstr(", bubble ")));
 }
 
 TEST_F(Plan, AListWithoutPipelinesLeavesThemOut) {
