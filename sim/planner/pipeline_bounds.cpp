@@ -55,6 +55,13 @@ void add_time(const Operation& op, KernelKind kind, Duration time, PartCost& par
   }
 }
 
+/// Gradients are cleared in the first one alone, and a tied embedding adds to those of the head
+/// only where that is on the same rank.
+bool is_in_every_micro_batch(const Kernel& kernel) {
+  const auto* embedding = kernel.get_if<EmbeddingBackwardKernel>();
+  return kernel.kind() != KernelKind::fill_zero && (embedding == nullptr || !embedding->accumulate);
+}
+
 bool is_kept(const Buffer& buffer, const Schedule& schedule) {
   if (buffer.category != MemoryCategory::activations || !buffer.unit || !buffer.allocated_by ||
       !buffer.freed_by)
@@ -166,9 +173,12 @@ ModelCosts model_costs(const Choice& choice, const TrialInputs& inputs) {
     if (op.kind != OperationKind::compute || op.detail == Operation::no_kernel ||
         (op.phase != Phase::forward && op.phase != Phase::backward))
       continue;
+    const Kernel& kernel = schedule.kernels[op.detail];
+    if (!is_in_every_micro_batch(kernel)) continue;
+    const KernelKind kind = kernel.kind();
     PartCost& part = parts.of(op);
     const bool in_block = !parts.is_head(part) && &part != &costs.embedding;
-    add_time(op, schedule.kernels[op.detail].kind(), times[i], part, in_block);
+    add_time(op, kind, times[i], part, in_block);
   }
   for (const Buffer& buffer : schedule.buffers)
     if (is_kept(buffer, schedule) && !parts.is_head(parts.of(buffer)))
