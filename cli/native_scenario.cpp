@@ -37,6 +37,11 @@ int world_of(const JobOptions& options, const PlaceOptions& place, const Job& jo
   return options.job ? job.ranks : 1;
 }
 
+void add_assumed(const NativeScenario& scenario, Schedule& schedule) {
+  schedule.assumed.insert(schedule.assumed.begin(), scenario.assumed.begin(),
+                          scenario.assumed.end());
+}
+
 }  // namespace
 
 Model trained_model(const Job& job, const ModelOptions& options) {
@@ -107,9 +112,16 @@ NativeTraining native_training(const NativeScenario& scenario) {
 Schedule schedule_of(const NativeScenario& scenario, const DeviceKind& device) {
   Schedule schedule = native_schedule(native_training(scenario), scenario.rank,
                                       native_target(scenario.job, device));
-  schedule.assumed.insert(schedule.assumed.begin(), scenario.assumed.begin(),
-                          scenario.assumed.end());
+  add_assumed(scenario, schedule);
   return schedule;
+}
+
+std::vector<Schedule> schedules_of_stages(const NativeScenario& scenario,
+                                          const DeviceKind& device) {
+  std::vector<Schedule> schedules = native_schedules_of_stages(
+      native_training(scenario), scenario.rank, native_target(scenario.job, device));
+  for (Schedule& schedule : schedules) add_assumed(scenario, schedule);
+  return schedules;
 }
 
 }  // namespace shardscope

@@ -57,5 +57,7 @@ NativeTraining native_training(const NativeScenario& scenario);
 
 /// The schedule of the scenario's rank, with the scratch that the device's kernels want.
 Schedule schedule_of(const NativeScenario& scenario, const DeviceKind& device);
+/// Of the scenario's rank and its peers in the other stages of the pipeline, in order.
+std::vector<Schedule> schedules_of_stages(const NativeScenario& scenario, const DeviceKind& device);
 
 }  // namespace shardscope

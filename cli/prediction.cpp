@@ -26,19 +26,6 @@ DeviceKind kind_of(const HardwareProfile& profile) {
   return {.kind = profile.device, .threads = profile.threads_per_rank};
 }
 
-/// Of the scenario's rank and its peers in the other stages, in order.
-std::vector<Schedule> schedules_of_stages(const NativeScenario& scenario,
-                                          const DeviceKind& device) {
-  const Mesh& mesh = scenario.strategy.mesh;
-  NativeScenario of_stage = scenario;
-  std::vector<Schedule> schedules;
-  for (int stage = 0; stage < mesh.pipeline; ++stage) {
-    of_stage.rank = data_parallel_rank(mesh, scenario.rank) + stage * mesh.replicate * mesh.shard;
-    schedules.push_back(schedule_of(of_stage, device));
-  }
-  return schedules;
-}
-
 /// The step of all stages together, and what each rank computes in it.
 PipelineCosts times_of(const std::vector<Schedule>& schedules, const HardwareProfile& profile) {
   PipelineCosts costs;

@@ -168,9 +168,9 @@ std::vector<UnitPlan> unit_plans(const NativeTraining& training) {
   return {plan_units(training.model, training.strategy)};
 }
 
-NativeStep native_step(const NativeTraining& training, int rank, const Target& target) {
+NativeStep native_step(const NativeTraining& training, const PipelineParts& pipeline, int rank,
+                       const Target& target) {
   const Strategy& strategy = training.strategy;
-  PipelineParts pipeline = pipeline_parts(training);
   const int position = pipeline_rank(strategy.mesh, rank);
   const PipelinePart* const part =
       pipeline.parts.empty() ? nullptr : &pipeline.parts[static_cast<std::size_t>(position)];
@@ -182,7 +182,7 @@ NativeStep native_step(const NativeTraining& training, int rank, const Target& t
           .target = target,
           .strategy = strategy,
           .workload = training.workload,
-          .pipeline = std::move(pipeline),
+          .pipeline = pipeline,
           .pipeline_rank = position,
           .sharding = sharding_of(strategy),
           .dtypes = dtypes_of(strategy.precision),

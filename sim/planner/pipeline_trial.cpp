@@ -23,12 +23,8 @@ std::size_t largest(const std::vector<Bytes>& bytes) {
 }  // namespace
 
 std::vector<Schedule> schedules_of_stages(const Choice& choice, const TrialInputs& inputs) {
-  const NativeTraining training = native_training(choice, inputs.model, inputs.training);
-  std::vector<Schedule> schedules;
-  for (int stage = 0; stage < choice.mesh.pipeline; ++stage)
-    schedules.push_back(native_schedule(training, stage * choice.mesh.replicate * choice.mesh.shard,
-                                        inputs.native_target));
-  return schedules;
+  return native_schedules_of_stages(native_training(choice, inputs.model, inputs.training), 0,
+                                    inputs.native_target);
 }
 
 Trial try_pipeline(const Choice& choice, const TrialInputs& inputs) {
