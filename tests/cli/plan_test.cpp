@@ -405,29 +405,6 @@ std::string pipelines_on(int world) {
          std::to_string(world) + " --tokens-per-batch " + std::to_string(world * 4 * 16) + " ";
 }
 
-// Two layers: two stages on 2 ranks, on 4 two ranks each that share something or nothing.
-TEST_F(Plan, EveryPipelineThatHasAPlaceTrains) {
-  for (const int world : {2, 4}) {
-    const std::string folder = "pipelines" + std::to_string(world);
-    workplace_.write(folder + "/data/text.txt", std::string(4000, 'a') + std::string(4000, 'b'));
-    const Json plan = answer(pipelines_on(world) + "-o " + folder);
-    ASSERT_FALSE(plan["candidates"].empty());
-    for (const Json& place : plan["candidates"]) {
-      EXPECT_EQ(place["settings"]["mesh"].get<std::string>().substr(0, 11), "pipeline=2,");
-      const double bubble = place["pipeline"]["bubble_share"];
-      EXPECT_GT(bubble, 0);
-      EXPECT_LT(bubble, 1);
-      const std::string root = folder + "/" + place["folder"].get<std::string>();
-      EXPECT_TRUE(workplace_.has(root + "/predicted/trace.stage1.json.gz"));
-      EXPECT_TRUE(workplace_.has(root + "/figures/stages.svg"));
-      const Outcome trained =
-          workplace_.run("train " + root + "/job.json --device cpu -o trained --quiet --json");
-      ASSERT_EQ(trained.code, 0) << place["text"] << trained.errors;
-    }
-    EXPECT_EQ(workplace_.run("train " + folder + "/job.json --device cpu -o trained").code, 0);
-  }
-}
-
 TEST_F(Plan, PipelinesAreRowsWithTheirSettings) {
   const Json plan = answer(pipelines_on(4) + "-o rows");
   for (const Json& way : plan["ways"])
