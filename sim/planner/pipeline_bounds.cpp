@@ -8,6 +8,7 @@
 #include "core/native/pipeline_stages.h"
 #include "core/native/zero_paper.h"
 #include "core/schedule/model_states.h"
+#include "sim/engine/clock_options.h"
 #include "sim/planner/estimate.h"
 #include "sim/planner/parallel.h"
 
@@ -53,6 +54,7 @@ void add_time(const Operation& op, KernelKind kind, Duration time, PartCost& par
   } else {
     part.time.input_backward += time;
   }
+  ++part.operations;
 }
 
 /// Gradients are cleared in the first one alone, and a tied embedding adds to those of the head
@@ -167,6 +169,7 @@ ModelCosts model_costs(const Choice& choice, const TrialInputs& inputs) {
   const Schedule schedule = native_alone(choice, inputs);
   const std::vector<Duration> times = operation_times(schedule, inputs.costs);
   ModelCosts costs;
+  costs.launch = clock_options(schedule, inputs.profile).launch;
   const Parts parts(schedule, inputs.model, costs);
   for (std::size_t i = 0; i < times.size(); ++i) {
     const Operation& op = schedule.operations[i];
@@ -226,7 +229,9 @@ Bounds PipelineBounds::of(const Choice& choice) const {
   const std::vector<PartElements> elements = elements_of_ranks(elements_, blocks, setup);
   const Precision precision = native_strategy(choice, inputs_.model).precision;
   const StageCommunication communication(choice, inputs_, precision);
-  Bounds bounds{.time = pipeline_time_bound(setup, stages, again), .memory = {}};
+  Bounds bounds{.time = std::max(pipeline_time_bound(setup, stages, again),
+                                 pipeline_host_bound(setup, stages)),
+                .memory = {}};
   for (int rank = 0; rank < setup.ranks; ++rank) {
     const auto at = static_cast<std::size_t>(rank);
     const ModelStates states =

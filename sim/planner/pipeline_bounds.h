@@ -32,8 +32,8 @@ struct ModelElements {
 /// Lower bounds of the pipelined among some choices. Each (batch, checkpointing, dtypes) is
 /// recorded once, whatever the number of stages:
 ///
-///   time >= pipeline_time_bound; time >= gathers and reductions inside a stage
-///   memory >= P + OS + what a rank keeps of micro-batches; memory >= P + G + OS
+///   time >= pipeline_time_bound, pipeline_host_bound; time >= gathers and reductions inside a
+///   stage memory >= P + OS + what a rank keeps of micro-batches; memory >= P + G + OS
 ///
 /// What a `stop` comes before has no bound: 0.
 class PipelineBounds {

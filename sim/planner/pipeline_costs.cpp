@@ -18,19 +18,22 @@ class Stage {
     time_.input_backward += part.time.input_backward;
     time_.weight_backward += part.time.weight_backward;
     kept_ += part.kept;
+    operations_ += part.operations;
     last_forward_ = part.last_forward;
   }
   /// What it sends on, it does not make twice.
-  void end(bool sends, StageCosts& costs) const {
+  void end(bool sends, Duration launch, StageCosts& costs) const {
     costs.chunks.push_back(time_);
     costs.again.push_back(sends ? time_.forward - last_forward_ : time_.forward);
     costs.kept.push_back(kept_);
+    costs.launches.push_back(launch * operations_);
   }
 
  private:
   ChunkTime time_;
   Duration last_forward_;
   Bytes kept_;
+  std::int64_t operations_ = 0;
 };
 
 struct RankWork {
@@ -50,7 +53,7 @@ StageCosts stage_costs(const ModelCosts& model, const std::vector<int>& blocks) 
     if (i == 0) stage.add(model.embedding);
     for (int block = 0; block < blocks[i]; ++block) stage.add(model.blocks[next++]);
     if (last) stage.add(model.head);
-    stage.end(!last, costs);
+    stage.end(!last, model.launch, costs);
   }
   return costs;
 }
@@ -73,6 +76,14 @@ Duration pipeline_time_bound(const PipelineSetup& setup, const StageCosts& stage
   for (const RankWork& rank : ranks)
     longest = std::max(longest, rank.start + rank.work + rank.tail);
   return longest;
+}
+
+Duration pipeline_host_bound(const PipelineSetup& setup, const StageCosts& stages) {
+  const std::vector<int> rank_of_stage = rank_of_stages(setup);
+  std::vector<Duration> ranks(static_cast<std::size_t>(setup.ranks));
+  for (std::size_t s = 0; s < rank_of_stage.size(); ++s)
+    ranks[static_cast<std::size_t>(rank_of_stage[s])] += stages.launches[s] * setup.micro_batches;
+  return *std::ranges::max_element(ranks);
 }
 
 Bytes kept_in_order(const ActionOrder& order, const StageCosts& stages, int again) {

@@ -17,12 +17,14 @@ struct PartCost {
   ChunkTime time;
   Duration last_forward;  ///< of it the last operator's, which makes the output
   Bytes kept;             ///< activations between forward and backward
+  std::int64_t operations = 0;
 };
 
 /// The native runtime's, of a model that is not cut. Head and loss belong to the backward.
 struct ModelCosts {
   PartCost embedding, head;
   std::vector<PartCost> blocks;
+  Duration launch;  ///< of an operation by the host
 };
 
 /// Of each stage, which has so many of the blocks. `forward` of those that run again is what they
@@ -31,6 +33,7 @@ struct StageCosts {
   std::vector<ChunkTime> chunks;
   std::vector<Duration> again;  ///< of a forward that is run again as a whole
   std::vector<Bytes> kept;
+  std::vector<Duration> launches;  ///< of forward and backward together
 };
 StageCosts stage_costs(const ModelCosts& model, const std::vector<int>& blocks);
 
@@ -40,6 +43,8 @@ StageCosts stage_costs(const ModelCosts& model, const std::vector<int>& blocks);
 /// step (arXiv:1811.06965, 2.3); (v m + p - 1) c with v stages a rank (arXiv:2104.04473, 2.2.2).
 /// `again`: micro-batches whose stages run their forward again.
 Duration pipeline_time_bound(const PipelineSetup& setup, const StageCosts& stages, int again);
+/// Nor does the host of the rank that has most to launch.
+Duration pipeline_host_bound(const PipelineSetup& setup, const StageCosts& stages);
 
 /// The most that a rank's stages keep of micro-batches at once, in its order. Example: 1F1B's rank
 /// r of p keeps min(p - r, m) micro-batches (arXiv:2006.09503).

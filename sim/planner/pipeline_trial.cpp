@@ -16,6 +16,15 @@ std::vector<Bytes> arenas_of(const std::vector<Schedule>& schedules) {
   return arenas;
 }
 
+/// Of the stage with most; packing an arena takes longer than playing its schedule.
+Bytes highest_live(const std::vector<Schedule>& schedules) {
+  Bytes highest;
+  for (const Schedule& schedule : schedules)
+    for (const CategoryBytes& live : live_bytes(schedule))
+      highest = std::max(highest, live.total());
+  return highest;
+}
+
 std::size_t largest(const std::vector<Bytes>& bytes) {
   return static_cast<std::size_t>(std::ranges::max_element(bytes) - bytes.begin());
 }
@@ -32,7 +41,7 @@ Trial try_pipeline(const Choice& choice, const TrialInputs& inputs) {
   const OperationMoments moments =
       play_together(schedules, costs_together(schedules, inputs.profile));
   return {.time = {.span = *std::ranges::max_element(moments.end)},
-          .allocated = std::ranges::max(arenas_of(schedules)),
+          .allocated = highest_live(schedules),
           .outside = {}};
 }
 

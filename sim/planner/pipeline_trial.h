@@ -12,8 +12,9 @@ namespace shardscope::planner {
 /// pipeline.
 std::vector<Schedule> schedules_of_stages(const Choice& choice, const TrialInputs& inputs);
 
-/// The step of all stages together, and the memory of the rank that needs most. Of `time` the span
-/// alone is set: its parts differ from rank to rank. Throws as `schedules_of_stages`.
+/// The step of all stages together, and what lives at the highest on the rank that needs most: its
+/// arena takes at least as much. Of `time` the span alone is set: its parts differ from rank to
+/// rank. Throws as `schedules_of_stages`.
 Trial try_pipeline(const Choice& choice, const TrialInputs& inputs);
 /// Of the rank that needs most memory; `fits` is about all of them.
 FullSimulation simulate_pipeline(const Choice& choice, const TrialInputs& inputs);

@@ -386,7 +386,9 @@ TEST_F(Plan, EachPlaceIsARunFolderThatSimulatesToTheSameFigures) {
     const Outcome planned =
         workplace_.run(std::string(question) + "--runtime " + runtime + " --json -o plans/c");
     ASSERT_EQ(planned.code, 0) << planned.errors;
-    for (const Json& place : Json::parse(planned.output)["candidates"]) {
+    const Json plan = Json::parse(planned.output);
+    ASSERT_FALSE(plan["candidates"].empty());
+    for (const Json& place : plan["candidates"]) {
       const std::string folder = "plans/c/" + place["folder"].get<std::string>();
       EXPECT_FALSE(workplace_.read(folder + "/predicted/trace.json.gz").empty());
       const Json simulated =
@@ -425,7 +427,8 @@ TEST_F(Plan, AListWithoutPipelinesLeavesThemOut) {
   const std::string beside = replaced(pipelines_on(4), "--strategy pipeline", "");
   const auto pipelines = [&](const std::string& arguments) {
     int count = 0;
-    for (const Json& way : answer(arguments)["ways"])
+    const Json plan = answer(arguments);
+    for (const Json& way : plan["ways"])
       count += way["text"].get<std::string>().find("pipeline") != std::string::npos ? 1 : 0;
     return count;
   };

@@ -119,8 +119,8 @@ TEST_F(Training, EveryPipelineThatHasAPlaceInAPlanTrains) {
       const std::string root = folder + "/" + place["folder"].get<std::string>();
       EXPECT_TRUE(workplace_.has(root + "/predicted/trace.stage1.json.gz"));
       EXPECT_TRUE(workplace_.has(root + "/figures/stages.svg"));
-      const Outcome trained =
-          workplace_.run("train " + root + "/job.json --steps 2 -o trained --json");
+      const Outcome trained = workplace_.run(
+          "train " + root + "/job.json --cluster cpu.json --steps 2 -o trained --json");
       ASSERT_EQ(trained.code, 0) << place["text"] << trained.errors;
       EXPECT_EQ(Json::parse(trained.output)["predicted"]["step_time_ns"], place["step_time_ns"]);
       const Outcome compared = workplace_.run("compare trained --json");

@@ -150,6 +150,7 @@ Inputs native_plan() {
   inputs.question.runtimes = {Runtime::native};
   inputs.question.precisions = {TrainingPrecision::fp32};
   inputs.question.tokens_per_batch = 4 * 4 * 64;
+  inputs.job.model = "model";
   return inputs;
 }
 
@@ -181,7 +182,10 @@ TEST(PlanOfPipelines, ThePlacesFiguresAreThoseOfTheirTrials) {
   for (const Candidate& place : answer(inputs, {}).candidates) {
     const Trial trial = try_out(place.choice, basis.trials);
     EXPECT_EQ(trial.time.span, place.summary.step_time) << text_of(place.choice);
-    EXPECT_EQ(trial.allocated, place.summary.memory.peak_reserved) << text_of(place.choice);
+    EXPECT_LE(trial.allocated, place.summary.memory.peak_reserved) << text_of(place.choice);
+    EXPECT_EQ(simulate_fully(place.choice, basis.trials).reserved,
+              place.summary.memory.peak_reserved)
+        << text_of(place.choice);
   }
 }
 

@@ -25,7 +25,8 @@ StageCosts equal_stages(int stages) {
   const auto count = static_cast<std::size_t>(stages);
   return {.chunks = std::vector<ChunkTime>(count, {30_us, 40_us, 20_us}),
           .again = std::vector<Duration>(count, 30_us),
-          .kept = std::vector<Bytes>(count, 10_B)};
+          .kept = std::vector<Bytes>(count, 10_B),
+          .launches = std::vector<Duration>(count, 7_us)};
 }
 
 double bubble_share(const PipelineSetup& setup) {
@@ -58,11 +59,14 @@ TEST(PipelineTimeBound, OfAZeroBubbleIsNotAboveItsClosedForm) {
 
 // Two stages of 10 + 20 and 40 + 80 us, 3 micro-batches: 10 + 3 x 120 + 20.
 TEST(PipelineTimeBound, TheDearestRankDecides) {
-  const StageCosts stages{
-      .chunks = {{10_us, 20_us, 0_us}, {40_us, 80_us, 0_us}}, .again = {8_us, 40_us}, .kept = {}};
+  const StageCosts stages{.chunks = {{10_us, 20_us, 0_us}, {40_us, 80_us, 0_us}},
+                          .again = {8_us, 40_us},
+                          .kept = {},
+                          .launches = {1_us, 2_us}};
   EXPECT_EQ(pipeline_time_bound(setup_of(one_f_one_b, 2, 1, 3), stages, 0), 390_us);
   // Two of the three run the last stage's forward again.
   EXPECT_EQ(pipeline_time_bound(setup_of(gpipe, 2, 1, 3), stages, 2), 470_us);
+  EXPECT_EQ(pipeline_host_bound(setup_of(gpipe, 2, 1, 3), stages), 6_us);
 }
 
 // Narayanan et al. (arXiv:2006.09503): 1F1B's rank r of p keeps min(p - r, m) micro-batches,
@@ -89,11 +93,13 @@ TEST(KeptInOrder, OfStagesThatRunAgainIsOneMicroBatch) {
 // An embedding of 1 + 2 us before, a head of 5 + 7 us behind blocks of 10 + 20 us, the last
 // operator of whose forward takes 4 us.
 TEST(StageCosts, EndsHaveEmbeddingAndHead) {
-  const PartCost block{.time = {10_us, 15_us, 5_us}, .last_forward = 4_us, .kept = 3_B};
+  const PartCost block{
+      .time = {10_us, 15_us, 5_us}, .last_forward = 4_us, .kept = 3_B, .operations = 9};
   const ModelCosts model{
       .embedding = {.time = {1_us, 2_us, 0_us}, .last_forward = 1_us, .kept = {}},
       .head = {.time = {5_us, 7_us, 0_us}, .last_forward = 5_us, .kept = {}},
-      .blocks = {block, block, block}};
+      .blocks = {block, block, block},
+      .launch = 2_us};
   const StageCosts stages = stage_costs(model, {2, 1});
   EXPECT_EQ(stages.chunks[0].forward, 21_us);
   EXPECT_EQ(stages.chunks[0].input_backward, 32_us);
@@ -102,6 +108,7 @@ TEST(StageCosts, EndsHaveEmbeddingAndHead) {
   EXPECT_EQ(stages.again[0], 17_us);  // without the operator whose output is sent
   EXPECT_EQ(stages.again[1], 15_us);
   EXPECT_EQ(stages.kept, (std::vector{6_B, 3_B}));
+  EXPECT_EQ(stages.launches, (std::vector{36_us, 18_us}));
 }
 
 }  // namespace
