@@ -148,7 +148,9 @@ std::vector<std::string> unusual_settings(const Choice& choice) {
     settings.push_back(prefetch_text(choice));
   if (choice.checkpointing.every > 0)
     settings.push_back("checkpointing " + text_of(choice.checkpointing));
-  if (is_pipelined(choice) && choice.pipeline.balance != StageBalance::layers)
+  if (!choice.pipeline.layers.empty())
+    settings.push_back(fmt::format("layers {}", text_of_stages(choice.pipeline)));
+  else if (is_pipelined(choice) && choice.pipeline.balance != StageBalance::layers)
     settings.push_back(fmt::format("layers by {}", name_of(choice.pipeline.balance)));
   if (choice.pipeline.checkpoint != PipelineCheckpoint::never)
     settings.push_back(fmt::format("stages checkpointed {}", name_of(choice.pipeline.checkpoint)));

@@ -146,14 +146,6 @@ class StageCommunication {
   PrecisionDtypes dtypes_;
 };
 
-PipelineSetup setup_of(const Choice& choice) {
-  return {.kind = choice.pipeline.schedule,
-          .ranks = choice.mesh.pipeline,
-          .stages_per_rank = choice.pipeline.stages_per_rank,
-          .micro_batches = choice.micro_batches,
-          .options = {}};
-}
-
 ModelCosts known_model_costs(const Choice& choice, const TrialInputs& inputs) {
   if (inputs.findings == nullptr) return model_costs(choice, inputs);
   const PlainKey key = plain_key(choice);
@@ -189,6 +181,34 @@ ModelCosts model_costs(const Choice& choice, const TrialInputs& inputs) {
   return costs;
 }
 
+PipelineSetup setup_of(const Choice& choice) {
+  return {.kind = choice.pipeline.schedule,
+          .ranks = choice.mesh.pipeline,
+          .stages_per_rank = choice.pipeline.stages_per_rank,
+          .micro_batches = choice.micro_batches,
+          .options = {}};
+}
+
+std::map<PlainKey, ModelCosts> model_costs_of(std::span<const Choice> choices,
+                                              const TrialInputs& inputs, unsigned threads,
+                                              const std::stop_token& stop) {
+  std::map<PlainKey, const Choice*> examples;
+  for (const Choice& choice : choices)
+    if (is_pipelined(choice)) examples.try_emplace(plain_key(choice), &choice);
+  const std::vector<std::pair<PlainKey, const Choice*>> keys(examples.begin(), examples.end());
+  std::vector<ModelCosts> costs(keys.size());
+  for_each_index(keys.size(), threads, [&](std::size_t i) {
+    try {
+      if (!stop.stop_requested()) costs[i] = known_model_costs(*keys[i].second, inputs);
+    } catch (const Error&) {
+      // What cannot be scheduled has no costs: trying it out says why.
+    }
+  });
+  std::map<PlainKey, ModelCosts> result;
+  for (std::size_t i = 0; i < keys.size(); ++i) result.emplace(keys[i].first, std::move(costs[i]));
+  return result;
+}
+
 PipelineBounds::OrderKey PipelineBounds::order_key(const PipelineSetup& setup) {
   return {setup.kind, setup.ranks, setup.stages_per_rank, setup.micro_batches};
 }
@@ -198,24 +218,13 @@ PipelineBounds::PipelineBounds(std::span<const Choice> choices, const TrialInput
     : inputs_(inputs) {
   if (std::ranges::none_of(choices, is_pipelined)) return;
   elements_ = elements_of(inputs.model);
-  std::map<PlainKey, const Choice*> examples;
+  costs_ = model_costs_of(choices, inputs, threads, stop);
   for (const Choice& choice : choices) {
     if (!is_pipelined(choice)) continue;
-    examples.try_emplace(plain_key(choice), &choice);
     const PipelineSetup setup = setup_of(choice);
     if (const auto [order, is_new] = orders_.try_emplace(order_key(setup)); is_new)
       order->second = compute_orders(setup);
   }
-  const std::vector<std::pair<PlainKey, const Choice*>> keys(examples.begin(), examples.end());
-  std::vector<ModelCosts> costs(keys.size());
-  for_each_index(keys.size(), threads, [&](std::size_t i) {
-    try {
-      if (!stop.stop_requested()) costs[i] = known_model_costs(*keys[i].second, inputs);
-    } catch (const Error&) {
-      // What cannot be scheduled has no bound: trying it out says why.
-    }
-  });
-  for (std::size_t i = 0; i < keys.size(); ++i) costs_.emplace(keys[i].first, std::move(costs[i]));
 }
 
 Bounds PipelineBounds::of(const Choice& choice) const {

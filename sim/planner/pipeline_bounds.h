@@ -19,6 +19,14 @@ namespace shardscope::planner {
 /// Of the native runtime: the parts of one micro-batch on one rank, by its schedule.
 ModelCosts model_costs(const Choice& choice, const TrialInputs& inputs);
 
+/// The same of all pipelined ones among some choices, recorded on `threads` cores; without blocks
+/// where a `stop` came before, or where there is no such schedule.
+std::map<PlainKey, ModelCosts> model_costs_of(std::span<const Choice> choices,
+                                              const TrialInputs& inputs, unsigned threads,
+                                              const std::stop_token& stop);
+
+PipelineSetup setup_of(const Choice& choice);
+
 /// Elements of the parameters of a part of a model, without norms and positions outside of blocks.
 struct PartElements {
   std::int64_t trained = 0, all = 0;

@@ -6,15 +6,18 @@
 
 #include <algorithm>
 #include <fstream>
+#include <numeric>
 #include <set>
 #include <string>
 
 #include "core/base/error.h"
+#include "core/model/huggingface.h"
 #include "core/native/job.h"
 #include "sim/planner/answer/answer.h"
 #include "sim/planner/answer/reasons.h"
 #include "sim/planner/choice_json.h"
 #include "sim/planner/enumerate_pipelines.h"
+#include "sim/planner/pipeline_layers.h"
 #include "sim/planner/pipeline_trial.h"
 #include "sim/planner/written_choice.h"
 #include "tests/core/small_models.h"
@@ -187,6 +190,38 @@ TEST(PlanOfPipelines, ThePlacesFiguresAreThoseOfTheirTrials) {
               place.summary.memory.peak_reserved)
         << text_of(place.choice);
   }
+}
+
+/// Four blocks of 53,248 elements in products, and a head of 2,048,000.
+constexpr std::string_view large_head = R"({
+  "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
+  "hidden_size": 64, "intermediate_size": 192, "max_position_embeddings": 256,
+  "num_attention_heads": 4, "num_hidden_layers": 4, "num_key_value_heads": 4,
+  "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "tie_word_embeddings": false,
+  "use_cache": false, "vocab_size": 32000})";
+
+// The head takes longer than all blocks: the last stage has as few of them as may be.
+TEST(PlanOfPipelines, LayersAreDealtOutByTime) {
+  Inputs inputs = native_plan();
+  inputs.model = model_of_config(JsonValue::parse(large_head, "config.json"));
+  const Basis basis(inputs);
+  std::vector<Choice> choices = choices_of(inputs, 4).choices;
+  const auto by_work = [](const Choice& choice) {
+    return choice.pipeline.balance == StageBalance::work;
+  };
+  ASSERT_TRUE(std::ranges::any_of(choices, by_work));
+  deal_out_layers(choices, basis.trials, 0, {});
+  EXPECT_TRUE(std::ranges::none_of(choices, by_work));
+  int lists = 0;
+  for (const Choice& choice : choices) {
+    const std::vector<int>& layers = choice.pipeline.layers;
+    if (layers.empty() || choice.pipeline.schedule != one_f_one_b) continue;
+    ++lists;
+    EXPECT_EQ(std::accumulate(layers.begin(), layers.end(), 0), 4);
+    EXPECT_LE(layers.back(), 1);
+    EXPECT_THAT(text_of(choice), HasSubstr("layers " + text_of_stages(choice.pipeline)));
+  }
+  EXPECT_GT(lists, 0);
 }
 
 TEST(PlanOfPipelines, TheyAreLeftOutOrAskedForAlone) {

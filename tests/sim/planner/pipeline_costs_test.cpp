@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/pipeline/compute_order.h"
+#include "sim/planner/pipeline_layers.h"
 
 namespace shardscope::planner {
 namespace {
@@ -109,6 +110,15 @@ TEST(StageCosts, EndsHaveEmbeddingAndHead) {
   EXPECT_EQ(stages.again[1], 15_us);
   EXPECT_EQ(stages.kept, (std::vector{6_B, 3_B}));
   EXPECT_EQ(stages.launches, (std::vector{36_us, 18_us}));
+}
+
+// Eight blocks of 3 us and a head of 6 us: with 5 and 3 blocks both ranks have 15 us a micro-batch.
+TEST(LayersByTime, TheHeadTakesTheTimeOfBlocks) {
+  const PartCost block{.time = {1_us, 2_us, 0_us}, .last_forward = 1_us, .kept = {}};
+  const ModelCosts model{.embedding = {},
+                         .head = {.time = {0_us, 6_us, 0_us}, .last_forward = {}, .kept = {}},
+                         .blocks = std::vector<PartCost>(8, block)};
+  EXPECT_EQ(layers_by_time({4, 4}, setup_of(one_f_one_b, 2, 1, 8), model), (std::vector{5, 3}));
 }
 
 }  // namespace
