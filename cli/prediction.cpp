@@ -13,7 +13,7 @@
 #include "core/format/atomic_file.h"
 #include "core/native/pipeline_stages.h"
 #include "sim/engine/simulate_together.h"
-#include "sim/prediction/pipeline_prediction.h"
+#include "sim/planner/pipeline_trial.h"
 #include "sim/prediction/stage_balance.h"
 #include "traces/chrome_writer.h"
 #include "traces/predicted_buffers.h"
@@ -89,7 +89,7 @@ std::vector<Prediction> predict_stages(const NativeScenario& scenario,
                                        const HardwareProfile& profile) {
   if (scenario.strategy.mesh.pipeline > 1)
     return predict_pipeline(schedules_of_stages(scenario, kind_of(profile)),
-                            predicted_pipeline(native_training(scenario)), profile);
+                            planner::predicted_pipeline(native_training(scenario)), profile);
   Schedule schedule = schedule_of(scenario, kind_of(profile));
   const PredictedRun run = native_run(schedule);
   std::vector<Prediction> predictions;

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "core/native/native_schedule.h"
+#include "core/native/pipeline_stages.h"
 #include "sim/engine/simulate_together.h"
-#include "sim/prediction/pipeline_prediction.h"
 
 namespace shardscope::planner {
 namespace {
@@ -30,6 +30,25 @@ std::size_t largest(const std::vector<Bytes>& bytes) {
 }
 
 }  // namespace
+
+PredictedPipeline predicted_pipeline(const NativeTraining& training) {
+  const PipelineChoice& choice = training.pipeline;
+  const PipelineSetup setup =
+      pipeline_setup(training.strategy, choice, training.workload.micro_batches);
+  const std::vector<int> blocks =
+      blocks_of_stages(training.model, choice, setup.stages(), "--pipeline-stages");
+  const std::vector<int> rank_of_stage = rank_of_stages(setup);
+  const auto ranks = static_cast<std::size_t>(setup.ranks);
+  PredictedPipeline pipeline{.schedule = std::string(name_of(setup.kind)),
+                             .stages = std::vector<std::vector<int>>(ranks),
+                             .layers = std::vector<int>(ranks, 0)};
+  for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
+    const auto rank = static_cast<std::size_t>(rank_of_stage[stage]);
+    pipeline.stages[rank].push_back(static_cast<int>(stage));
+    pipeline.layers[rank] += blocks[stage];
+  }
+  return pipeline;
+}
 
 std::vector<Schedule> schedules_of_stages(const Choice& choice, const TrialInputs& inputs) {
   return native_schedules_of_stages(native_training(choice, inputs.model, inputs.training), 0,

@@ -5,8 +5,12 @@
 
 #include "sim/planner/choice_prediction.h"
 #include "sim/planner/trial.h"
+#include "sim/prediction/pipeline_prediction.h"
 
 namespace shardscope::planner {
+
+/// Throws Error or Refusal where that is no pipeline that the native runtime can run.
+PredictedPipeline predicted_pipeline(const NativeTraining& training);
 
 /// Of the first rank of every stage, in order. Throws Error, and Refusal where PyTorch refuses the
 /// pipeline.

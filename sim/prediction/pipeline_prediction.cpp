@@ -4,7 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "core/native/pipeline_stages.h"
 #include "sim/cost/cost_model.h"
 #include "sim/engine/simulate_together.h"
 #include "sim/prediction/memory_allowances.h"
@@ -67,25 +66,6 @@ PipelineSummary pipeline_of(const std::vector<Prediction>& predictions,
 }
 
 }  // namespace
-
-PredictedPipeline predicted_pipeline(const NativeTraining& training) {
-  const PipelineChoice& choice = training.pipeline;
-  const PipelineSetup setup =
-      pipeline_setup(training.strategy, choice, training.workload.micro_batches);
-  const std::vector<int> blocks =
-      blocks_of_stages(training.model, choice, setup.stages(), "--pipeline-stages");
-  const std::vector<int> rank_of_stage = rank_of_stages(setup);
-  const auto ranks = static_cast<std::size_t>(setup.ranks);
-  PredictedPipeline pipeline{.schedule = std::string(name_of(setup.kind)),
-                             .stages = std::vector<std::vector<int>>(ranks),
-                             .layers = std::vector<int>(ranks, 0)};
-  for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
-    const auto rank = static_cast<std::size_t>(rank_of_stage[stage]);
-    pipeline.stages[rank].push_back(static_cast<int>(stage));
-    pipeline.layers[rank] += blocks[stage];
-  }
-  return pipeline;
-}
 
 StepTimeMoves step_time_moves(std::span<const Schedule> schedules, const HardwareProfile& profile) {
   return step_time_moves(scaled_together(schedules, profile), spreads_of(profile));

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "core/native/native_training.h"
 #include "core/schedule/schedule.h"
 #include "sim/hardware/hardware_profile.h"
 #include "sim/prediction/band.h"
@@ -20,9 +19,6 @@ struct PredictedPipeline {
   std::vector<std::vector<int>> stages;
   std::vector<int> layers;
 };
-
-/// Throws Error or Refusal where that is no pipeline that the native runtime can run.
-PredictedPipeline predicted_pipeline(const NativeTraining& training);
 
 /// How much the step of all stages together is off, see band.h. `schedules` as below.
 StepTimeMoves step_time_moves(std::span<const Schedule> schedules, const HardwareProfile& profile);
