@@ -87,7 +87,8 @@ TEST(PipelineChoice, TheJobSaysAllOfIt) {
   const WrittenChoice file = written(pipeline_choice(), {.job = job, .model = model});
   EXPECT_THAT(file.text,
               AllOf(HasSubstr("\"Interleaved1F1B\""), HasSubstr("\"stages_per_rank\": 2"),
-                    HasSubstr("\"accumulate\": 8"), HasSubstr("\"ranks\": 8")));
+                    HasSubstr("\"accumulate\": 8"), HasSubstr("\"ranks\": 8"),
+                    HasSubstr("\"data\": [\n    \"data\"\n  ]")));
 }
 
 // 12 ranks, 8 blocks: 2, 3, 4 and 6 stages; two stages a rank on 2, 3 and 4 of them. 12 stages are
