@@ -12,9 +12,9 @@
 namespace shardscope::planner {
 namespace {
 
-bool is_by_work(const Choice& choice) {
+bool is_by_number(const Choice& choice) {
   return is_pipelined(choice) && choice.pipeline.layers.empty() &&
-         choice.pipeline.balance == StageBalance::work;
+         choice.pipeline.balance == StageBalance::layers;
 }
 
 /// What each rank computes for one micro-batch, in seconds.
@@ -35,7 +35,7 @@ class DealtOut {
   DealtOut(const TrialInputs& inputs, std::map<PlainKey, ModelCosts> costs)
       : inputs_(inputs), costs_(std::move(costs)) {}
 
-  /// Empty: as many layers each, or the costs are not known.
+  /// Empty: they are dealt out so by number or work, too, or the costs are not known.
   const std::vector<int>& layers_of(const Choice& choice) {
     const PlainKey plain = plain_key(choice);
     const PipelineSetup setup = setup_of(choice);
@@ -51,10 +51,11 @@ class DealtOut {
   std::vector<int> layers(const Choice& choice, const PipelineSetup& setup,
                           const ModelCosts& costs) const {
     if (costs.blocks.empty()) return {};
-    PipelineChoice by_number = choice.pipeline;
-    by_number.balance = StageBalance::layers;
-    std::vector<int> found = layers_by_time(blocks_of(choice.pipeline, setup), setup, costs);
-    if (found == blocks_of(by_number, setup)) found.clear();
+    PipelineChoice by_work = choice.pipeline;
+    by_work.balance = StageBalance::work;
+    const std::vector<int> start = blocks_of(by_work, setup);
+    std::vector<int> found = layers_by_time(start, setup, costs);
+    if (found == start || found == blocks_of(choice.pipeline, setup)) found.clear();
     return found;
   }
   std::vector<int> blocks_of(const PipelineChoice& choice, const PipelineSetup& setup) const {
@@ -78,16 +79,20 @@ std::vector<int> layers_by_time(std::vector<int> layers, const PipelineSetup& se
       });
 }
 
-void deal_out_layers(std::vector<Choice>& choices, const TrialInputs& inputs, unsigned threads,
-                     const std::stop_token& stop) {
-  if (std::ranges::none_of(choices, is_by_work)) return;
+void add_layers_by_time(std::vector<Choice>& choices, const TrialInputs& inputs, unsigned threads,
+                        const std::stop_token& stop) {
+  if (std::ranges::none_of(choices, is_by_number)) return;
   DealtOut dealt(inputs, model_costs_of(choices, inputs, threads, stop));
-  for (Choice& choice : choices) {
-    if (!is_by_work(choice)) continue;
-    choice.pipeline.layers = dealt.layers_of(choice);
-    if (!choice.pipeline.layers.empty()) choice.pipeline.balance = StageBalance::layers;
+  std::vector<Choice> all;
+  for (const Choice& choice : choices) {
+    all.push_back(choice);
+    if (!is_by_number(choice)) continue;
+    const std::vector<int>& layers = dealt.layers_of(choice);
+    if (layers.empty()) continue;
+    all.push_back(choice);
+    all.back().pipeline.layers = layers;
   }
-  std::erase_if(choices, is_by_work);
+  choices = std::move(all);
 }
 
 }  // namespace shardscope::planner

@@ -15,9 +15,9 @@ namespace shardscope::planner {
 std::vector<int> layers_by_time(std::vector<int> layers, const PipelineSetup& setup,
                                 const ModelCosts& model);
 
-/// Choices whose layers are dealt out by work have the list that is best by time instead. Those
-/// that would have as many layers each go, as others have that already, and those of unknown costs.
-void deal_out_layers(std::vector<Choice>& choices, const TrialInputs& inputs, unsigned threads,
-                     const std::stop_token& stop);
+/// Behind each pipeline that has as many layers each the same one with the list that is best by
+/// time, where that is neither this nor what is dealt out by work.
+void add_layers_by_time(std::vector<Choice>& choices, const TrialInputs& inputs, unsigned threads,
+                        const std::stop_token& stop);
 
 }  // namespace shardscope::planner

@@ -56,7 +56,7 @@ void add(Enumeration all, const SearchResult& found, Weighed& weighed) {
 void weigh(Memory memory, const Basis& basis, const Watcher& watcher, Weighed& weighed) {
   for (const int world : worlds_of(basis.inputs)) {
     Enumeration all = choices_in(memory, basis.inputs, world);
-    deal_out_layers(all.choices, basis.trials, 0, watcher.stop);
+    add_layers_by_time(all.choices, basis.trials, 0, watcher.stop);
     const auto slowest = slowest_step(basis.inputs, world);
     const SearchResult found =
         search(all.choices, basis.trials,
