@@ -136,6 +136,42 @@ TEST_F(Training, EveryPipelineThatHasAPlaceInAPlanTrains) {
   }
 }
 
+// Stages that run their forward again take the bytes that were predicted, on both ranks.
+TEST_F(Training, GpipesCheckpointedStagesTakeWhatWasPredicted) {
+  const std::string pipeline =
+      "--strategy no_shard --mesh pipeline=2 --accumulate 4 --pipeline-schedule GPipe ";
+  for (const std::string checkpoint : {"never", "except_last", "always"}) {
+    const Outcome trained = train(pipeline + "--pipeline-checkpoint " + checkpoint + " -o run");
+    ASSERT_EQ(trained.code, 0) << trained.errors;
+    EXPECT_EQ(Json::parse(workplace_.read("run/job.json"))["pipeline"]["checkpoint"], checkpoint);
+    const Outcome compared = workplace_.run("compare run --json");
+    ASSERT_EQ(compared.code, 0) << compared.errors;
+    const Json stages = Json::parse(compared.output)["pairs"][0]["stages"];
+    ASSERT_EQ(stages.size(), 2u);
+    for (const Json& stage : stages)
+      EXPECT_EQ(stage["predicted"]["peak_allocated_bytes"],
+                stage["profiled"]["peak_allocated_bytes"])
+          << checkpoint;
+  }
+}
+
+TEST_F(Training, APipelineCheckpointThatCannotBeIsOneLine) {
+  const std::pair<std::string, std::string> bad[] = {
+      {"--mesh pipeline=2 --pipeline-checkpoint sometimes",
+       "is none of never, except_last, always"},
+      {"--mesh pipeline=2 --accumulate 4 --pipeline-checkpoint always", "1F1B runs no whole stage"},
+      {"--mesh pipeline=2 --accumulate 4 --pipeline-schedule GPipe --checkpointing full "
+       "--pipeline-checkpoint always",
+       "checkpointing full runs blocks again"},
+      {"--pipeline-checkpoint always", "--pipeline-checkpoint: the mesh has no pipeline"}};
+  for (const auto& [arguments, expected] : bad) {
+    const Outcome outcome = train("--strategy no_shard " + arguments + " -o run");
+    EXPECT_EQ(outcome.code, 2) << arguments;
+    EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+    EXPECT_THAT(outcome.errors, HasSubstr(expected));
+  }
+}
+
 TEST_F(Training, TheRunIsPredictedAgainElsewhereWithoutTheModel) {
   ASSERT_EQ(train("-o run").code, 0);
   const auto job = Json::parse(workplace_.read("run/job.json"));
