@@ -272,7 +272,8 @@ ExitCode run_record(const RecordOptions& options) {
   if (code != 0)
     options.output.note(
         fmt::format("the command ended with exit code {}; what it did is recorded", code));
-  const std::vector<RecordedRun> runs = predict_recordings(facts, command.folder, profile);
+  const std::vector<RecordedRun> runs =
+      predict_recordings(facts, command.folder, profile, options.output);
   const RecordedRun& run = runs.front();
   leave_prediction(run, command.folder, profile);
   if (options.output.json) {

@@ -4,16 +4,20 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 
+#include "cli/progress_line.h"
 #include "cli/summary_text.h"
 #include "cli/terminal.h"
 #include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "core/format/json_reader.h"
+#include "sim/cost/cost_model.h"
 #include "sim/engine/peer_arrivals.h"
 
 namespace shardscope {
@@ -101,13 +105,20 @@ bool is_transfer(const Operation& operation) {
   return operation.kind == OperationKind::send || operation.kind == OperationKind::receive;
 }
 
-/// What is not known of waiting for other ranks; empty: nothing. No `peers`: the ranks cannot be
-/// played together.
-std::string doubt_of_waiting(const Recording& recording, const std::optional<PeerArrivals>& peers) {
+/// How a rank was played beside the others.
+struct Companions {
+  PeerArrivals peers;
+  std::string endless_wait;  ///< of ranks that cannot be played together; else empty
+};
+
+/// What is not known of waiting for other ranks; empty: nothing.
+std::string doubt_of_waiting(const Recording& recording, const Companions& others) {
   const std::vector<Operation>& all = recording.schedule.operations;
-  if (!peers)
-    return "played together, the recorded ranks would wait for each other without end: each is "
-           "played alone, and does not wait for the others";
+  if (!others.endless_wait.empty())
+    return fmt::format(
+        "played together, the recorded ranks would wait for each other without end ({}): each is "
+        "played alone, and does not wait for the others",
+        others.endless_wait);
   if (std::ranges::none_of(all, is_transfer)) return {};
   if (recording.schedule.steps.empty()) return {};
   const IndexRange last = recording.schedule.steps.back().operations;
@@ -115,7 +126,7 @@ std::string doubt_of_waiting(const Recording& recording, const std::optional<Pee
   for (std::uint32_t i = last.begin; i < last.end; ++i) {
     if (!is_transfer(all[i])) continue;
     ++transfers;
-    if (peers->empty() || (*peers)[i] == meets_nobody) ++alone;
+    if (others.peers.empty() || others.peers[i] == meets_nobody) ++alone;
   }
   if (alone == 0) return {};
   return fmt::format(
@@ -124,8 +135,20 @@ std::string doubt_of_waiting(const Recording& recording, const std::optional<Pee
       alone, transfers);
 }
 
+/// Of operators on tensors of the host; empty: a step has none.
+std::string doubt_of_host_work(const Schedule& schedule, const HardwareProfile& profile) {
+  if (schedule.steps.empty()) return {};
+  const IndexRange last = schedule.steps.back().operations;
+  const auto first = schedule.operations.begin();
+  const auto count = std::count_if(first + last.begin, first + last.end, [](const Operation& one) {
+    return one.kind == OperationKind::host;
+  });
+  if (count == 0) return {};
+  return fmt::format("{} operators of a step run on the host; {}", count, offload_timing(profile));
+}
+
 std::vector<std::string> doubts(const RecordingSettings& facts, const Recording& recording,
-                                const std::optional<PeerArrivals>& peers) {
+                                const Companions& others, const HardwareProfile& profile) {
   std::vector<std::string> texts{
       "results of large operators were not computed: losses, routing and lengths that follow from "
       "them are invented"};
@@ -136,8 +159,9 @@ std::vector<std::string> doubts(const RecordingSettings& facts, const Recording&
     texts.push_back(fmt::format("rank{} {} stand{} for all {}", facts.ranks.size() > 1 ? "s" : "",
                                 fmt::join(facts.ranks, ", "), facts.ranks.size() > 1 ? "" : "s",
                                 facts.place.world));
-  if (std::string waiting = doubt_of_waiting(recording, peers); !waiting.empty())
-    texts.push_back(std::move(waiting));
+  for (std::string& doubt : std::array{doubt_of_waiting(recording, others),
+                                       doubt_of_host_work(recording.schedule, profile)})
+    if (!doubt.empty()) texts.push_back(std::move(doubt));
   if (recording.unseen_kernels > 0)
     texts.push_back(fmt::format(
         "{} of {} kernels belong to no operator of PyTorch or Triton: their time is that "
@@ -150,6 +174,16 @@ std::vector<std::string> doubts(const RecordingSettings& facts, const Recording&
   if (recording.schedule.steps.size() < 2)
     texts.emplace_back("only one step was recorded, which the first allocations are in");
   return texts;
+}
+
+/// Steps are what is predicted. What the script held before or after them is the device's, too.
+std::string doubt_of_other_phases(const Recording& recording, const MemorySummary& steps) {
+  if (!recording.peaks || recording.peaks->allocated <= steps.peak_allocated) return {};
+  return fmt::format(
+      "before the first step or after the last (set-up, evaluation, a checkpoint) PyTorch "
+      "allocated "
+      "up to {} and reserved up to {}, more than in the steps: the device must have it, too",
+      rounded_text(recording.peaks->allocated), rounded_text(recording.peaks->reserved));
 }
 
 std::string line_of(const RecordedRun& run) {
@@ -188,11 +222,11 @@ void write_settings(const RecordingSettings& facts, const Recording& recording,
 namespace {
 
 /// Of the settings' rank, which waits for these peers.
-RecordedRun predict_rank(const RecordingSettings& facts, Recording recording,
-                         std::optional<PeerArrivals> peers, const HardwareProfile& profile) {
+RecordedRun predict_rank(const RecordingSettings& facts, Recording recording, Companions others,
+                         const HardwareProfile& profile) {
   RecordedRun run{.settings = facts, .recording = std::move(recording), .prediction = {}};
   Schedule schedule = run.recording.schedule;
-  schedule.assumed = doubts(facts, run.recording, peers);
+  schedule.assumed = doubts(facts, run.recording, others, profile);
   const Dtype dtype = compute_dtype(schedule);
   run.prediction = predict(std::move(schedule),
                            {.strategy = "recorded",
@@ -200,9 +234,35 @@ RecordedRun predict_rank(const RecordingSettings& facts, Recording recording,
                             .precision = std::string(name_of(dtype)),
                             .compute = dtype == Dtype::float32 ? Dtype::float32 : Dtype::bfloat16,
                             .tokens_per_step = facts.tokens,
-                            .peers = std::move(peers).value_or(PeerArrivals{})},
+                            .peers = std::move(others.peers)},
                            profile);
+  Summary& summary = run.prediction.summary;
+  if (std::string doubt = doubt_of_other_phases(run.recording, summary.memory); !doubt.empty())
+    summary.assumed.push_back(std::move(doubt));
   return run;
+}
+
+/// Of each schedule's rank. Ranks that wait for each other often are played often: after two
+/// seconds a line says so.
+std::vector<Companions> companions_of(std::span<const Schedule> schedules,
+                                      const HardwareProfile& profile, const OutputOptions& output) {
+  std::vector<Companions> all(schedules.size());
+  if (schedules.size() < 2) return all;
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::seconds patience{2};
+  ProgressLine line(output);
+  const Clock::time_point begin = Clock::now();
+  RanksTogether together = peer_arrivals(schedules, profile, [&](std::size_t sweeps) {
+    if (Clock::now() - begin > patience)
+      line.update(fmt::format("finding how long {} ranks wait for each other: played {} times",
+                              schedules.size(), sweeps));
+  });
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (together)
+      all[i].peers = std::move(together.arrivals[i]);
+    else
+      all[i].endless_wait = together.endless_wait;
+  return all;
 }
 
 /// The settings' own rank first.
@@ -219,7 +279,8 @@ std::vector<RecordingSettings> settings_of_ranks(const RecordingSettings& facts)
 }  // namespace
 
 std::vector<RecordedRun> predict_recordings(const RecordingSettings& facts, const fs::path& folder,
-                                            const HardwareProfile& profile) {
+                                            const HardwareProfile& profile,
+                                            const OutputOptions& output) {
   const std::vector<RecordingSettings> settings = settings_of_ranks(facts);
   std::vector<Recording> recordings;
   std::vector<Schedule> schedules;
@@ -227,20 +288,16 @@ std::vector<RecordedRun> predict_recordings(const RecordingSettings& facts, cons
     recordings.push_back(read_recording(EventLog(events_file(folder, one)), one.place));
     schedules.push_back(recordings.back().schedule);
   }
-  std::vector<std::optional<PeerArrivals>> peers(schedules.size(), PeerArrivals{});
-  if (schedules.size() > 1) {
-    std::optional<std::vector<PeerArrivals>> found = peer_arrivals(schedules, profile);
-    for (std::size_t i = 0; i < peers.size(); ++i)
-      peers[i] = found ? std::optional(std::move((*found)[i])) : std::nullopt;
-  }
+  std::vector<Companions> companions = companions_of(schedules, profile, output);
   std::vector<RecordedRun> runs;
   for (std::size_t i = 0; i < settings.size(); ++i)
     runs.push_back(
-        predict_rank(settings[i], std::move(recordings[i]), std::move(peers[i]), profile));
+        predict_rank(settings[i], std::move(recordings[i]), std::move(companions[i]), profile));
   return runs;
 }
 
 std::vector<RecordedRun> predict_recordings(const fs::path& folder, const HardwareProfile& profile,
+                                            const OutputOptions& output,
                                             std::optional<std::int64_t> rank) {
   RecordingSettings settings = read_settings(folder);
   if (rank) {
@@ -250,7 +307,7 @@ std::vector<RecordedRun> predict_recordings(const fs::path& folder, const Hardwa
                                        fmt::join(settings.ranks, ", "))});
     settings.place.rank = static_cast<int>(*rank);
   }
-  return predict_recordings(settings, folder, profile);
+  return predict_recordings(settings, folder, profile, output);
 }
 
 std::string recorded_text(const std::vector<RecordedRun>& runs, const HardwareProfile& profile,
