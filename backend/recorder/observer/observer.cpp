@@ -411,11 +411,12 @@ void log_begin(const at::RecordFunction& function) {
   device.log(line.c_str());
 }
 
-void log_end(const at::RecordFunction& function) {
+void log_end(const at::RecordFunction& function, bool moves_nothing) {
   const std::vector<c10::IValue> outputs = function.outputs();
-  const std::string line =
+  std::string line =
       "end\t" +
       std::to_string(device.text(described(Values(outputs.data(), outputs.size())).c_str()));
+  if (moves_nothing) line += "\tview";
   device.log(line.c_str());
 }
 
@@ -491,14 +492,13 @@ void fill_results(const at::RecordFunction& function, const Running& running,
 void end(const at::RecordFunction& function, at::ObserverContext* context) {
   const auto* running = static_cast<Running*>(context);
   if (running == nullptr) return;
-  log_end(function);
+  const bool is_operator = function.scope() == at::RecordScope::FUNCTION;
+  const auto op = is_operator ? handle_of(function) : std::nullopt;
+  const bool moves_nothing =
+      op && (is_view(op->schema()) || has_no_values(op->operator_name().name));
+  log_end(function, moves_nothing);
   const std::int64_t inside = std::exchange(shadowed_inside, running->shadowed_outside);
-  if (function.scope() != at::RecordScope::FUNCTION) {
-    shadowed_inside += inside;
-    return;
-  }
-  const auto op = handle_of(function);
-  if (!op || is_view(op->schema()) || has_no_values(op->operator_name().name)) {
+  if (!op || moves_nothing) {
     shadowed_inside += inside;
     return;
   }
