@@ -177,8 +177,10 @@ std::vector<std::string> doubts(const RecordingSettings& facts, const Recording&
 }
 
 /// Steps are what is predicted. What the script held before or after them is the device's, too.
-std::string doubt_of_other_phases(const Recording& recording, const MemorySummary& steps) {
-  if (!recording.peaks || recording.peaks->allocated <= steps.peak_allocated) return {};
+std::string doubt_of_other_phases(const Recording& recording, const Summary& summary) {
+  Bytes most = summary.memory.peak_allocated;
+  for (const StepSummary& step : summary.steps) most = std::max(most, step.memory.peak_allocated);
+  if (!recording.peaks || recording.peaks->allocated <= most) return {};
   return fmt::format(
       "before the first step or after the last (set-up, evaluation, a checkpoint) PyTorch "
       "allocated "
@@ -237,7 +239,7 @@ RecordedRun predict_rank(const RecordingSettings& facts, Recording recording, Co
                             .peers = std::move(others.peers)},
                            profile);
   Summary& summary = run.prediction.summary;
-  if (std::string doubt = doubt_of_other_phases(run.recording, summary.memory); !doubt.empty())
+  if (std::string doubt = doubt_of_other_phases(run.recording, summary); !doubt.empty())
     summary.assumed.push_back(std::move(doubt));
   return run;
 }
