@@ -172,5 +172,32 @@ print("indices", torch.arange(10, device="cuda").nonzero().shape[0])
   EXPECT_EQ(answer["memory"]["at_peak"]["parameters_bytes"], 77312);
 }
 
+// Large floats are not computed. What asks for them must not see what their memory held before, or
+// a loop that draws until nothing is out of bounds never ends.
+TEST_F(Record, AQuestionToValuesThatNobodyComputedIsAnsweredAsForZeros) {
+  const std::string python = python_with_torch();
+  if (python.empty())
+    GTEST_SKIP() << "no torch for CUDA here; SHARDSCOPE_TORCH_PYTHON names a Python that has one";
+  workplace_.write("draw.py", R"(
+import torch
+for _ in range(8):
+    stale = [torch.ones(512 * 512, dtype=torch.bool, device="cuda") for _ in range(4)]
+del stale
+drawn, again = torch.randn(512, 512, device="cuda"), 0
+while again < 5 and ((drawn < -2) | (drawn > 2)).any():
+    drawn, again = torch.randn(512, 512, device="cuda"), again + 1
+ones = torch.ones_like(drawn, dtype=torch.int64).sum().item()
+print("again", again, "finite", torch.isfinite(drawn).all().item(), "ones", ones)
+)");
+  const Outcome outcome =
+      workplace_.run("record -o run --json --cluster h100_sxm -- " + python + " draw.py > out.txt");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const std::string output = workplace_.read("out.txt");
+  EXPECT_THAT(output, HasSubstr("again 0 finite True ones 262144\n"));
+  const Json answer = Json::parse(output.substr(output.find("\n{") + 1));
+  EXPECT_THAT(answer["invented"],
+              Contains("aten.lt.Scalar, read by aten._local_scalar_dense.default"));
+}
+
 }  // namespace
 }  // namespace shardscope::testing
