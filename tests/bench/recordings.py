@@ -17,7 +17,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples/recording"
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_EVALUATE_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false",
-           "HF_HUB_DISABLE_TELEMETRY": "1", "CUDA_HOME": "/usr"}
+           "HF_HUB_DISABLE_TELEMETRY": "1", "OMP_NUM_THREADS": "1"}
 ALWAYS_INVENTED = "results of large operators were not computed"
 MEBI = 2**20
 KINDS = ("allocated", "active", "reserved")
@@ -79,7 +79,7 @@ def record(options, case, places, work):
                *[word.format(**places) for word in case["command"].split()]]
     begin = time.monotonic()
     try:
-        done = capture(command, cwd=folder, timeout=options.limit, env={**os.environ, **OFFLINE, "OMP_NUM_THREADS": "1"})
+        done = capture(command, cwd=folder, timeout=options.limit, env={**os.environ, **OFFLINE, "HF_HOME": str(work / "huggingface")})
         code, said, answer = done.returncode, done.stderr, done.stdout
     except subprocess.TimeoutExpired as late:
         code, said, answer = 124, (late.stderr or b"").decode(errors="replace"), ""
