@@ -6,10 +6,12 @@ unknown and what was invented. A row that is there already is not recorded again
 Scripts of other repositories are read at their commits from --sources (default: FOLDER/sources), where they are cloned if they are missing.
 Packages that a script needs and --python does not have cost that script alone."""
 import argparse
+import hashlib
 import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -78,14 +80,39 @@ def record(options, case, places, work):
     command = [options.shardscope, "record", "--cluster", options.cluster, "--json", *case.get("record", "").split(), "-o", str(run), "--",
                *[word.format(**places) for word in case["command"].split()]]
     begin = time.monotonic()
-    try:
-        done = capture(command, cwd=folder, timeout=options.limit, env={**os.environ, **OFFLINE, "HF_HOME": str(work / "huggingface")})
-        code, said, answer = done.returncode, done.stderr, done.stdout
-    except subprocess.TimeoutExpired as late:
-        code, said, answer = 124, (late.stderr or b"").decode(errors="replace"), ""
+    environment = {**os.environ, **OFFLINE, "HF_HOME": str(work / "huggingface")}
+    with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          start_new_session=True) as process:
+        try:
+            answer, said = process.communicate(timeout=options.limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # the script, too
+            answer, said = process.communicate()
+            said += f"\nerror: it did not end in {options.limit:.0f} s\n"
+    code = process.returncode
     work.joinpath("logs").mkdir(exist_ok=True)
     work.joinpath("logs", file_name(case) + ".txt").write_text(said + answer[-20000:])
     return code, said, answer, round(time.monotonic() - begin, 1), run
+
+
+def logs_of(run):
+    """One number for all that was recorded."""
+    digest = hashlib.sha256()
+    for log in sorted(run.glob("events*.txt")):
+        digest.update(log.read_bytes())
+    return digest.hexdigest()
+
+
+def repeated(options, case, places, work):
+    """The script once more, as often as --repeat says: how many ended, and how many left the log of the first one."""
+    codes, logs = [], []
+    for _ in range(options.repeat):
+        _, _, _, _, run = record(options, case, places, work)
+        settings = run / "recording.json"
+        codes.append(json.loads(settings.read_text())["exit_code"] if settings.exists() else None)
+        logs.append(logs_of(run))
+        shutil.rmtree(run, ignore_errors=True)
+    return {"times": options.repeat, "ended": codes.count(0), "like_the_first": logs.count(logs[0])}
 
 
 def file_name(case):
@@ -147,18 +174,48 @@ def invented_of(row):
         f"; {len(row['invented']) - 2} more" if len(row["invented"]) > 2 else "") or "nothing read"
 
 
+def alike(row):
+    """Of the recordings of --repeat."""
+    again = row.get("repeated")
+    return f"{again['like_the_first']} of {again['times']}" if again else ""
+
+
 def table(rows, versions, cluster):
     lines = ["Packages: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + f". Cluster: {cluster}.", "",
-             "| script | of | `record` with | exit | s | steps | kernels | ms a step | allocated MiB | reserved MiB | unknown | invented |",
-             "|---|---|---|--:|--:|--:|--:|--:|--:|--:|---|---|"]
+             "| script | of | `record` with | exit | alike | s | steps | kernels | ms a step | allocated MiB | reserved MiB | unknown | invented |",
+             "|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|---|---|"]
     for row in rows:
-        start = f"| {row['name']} | {row['from']} | {row['record']} | {'-' if row['exit_code'] is None else row['exit_code']} | {row['wall_s']:.0f} |"
+        start = f"| {row['name']} | {row['from']} | {row['record']} | {'-' if row['exit_code'] is None else row['exit_code']} | {alike(row)} | {row['wall_s']:.0f} |"
         if "steps" not in row:
             lines.append(f"{start} | | | | | {row['why']} | |")
             continue
         lines.append(f"{start} {row['steps']} | {row['kernels']:,} | {row['step_time_ns'] / 1e6:,.2f} | {mebibytes(row, 'allocated')} | "
                      f"{mebibytes(row, 'reserved')} | {doubts_of(row)} | {invented_of(row)} |")
     return "\n".join(lines) + "\n"
+
+
+class Rows:
+    """What recordings.json and recordings.md in a folder say, in the order of scripts.json."""
+
+    def __init__(self, work, keys, versions, cluster):
+        self.work, self.keys, self.versions, self.cluster = work, keys, versions, cluster
+        self.file = work / "recordings.json"
+        kept = json.loads(self.file.read_text())["rows"] if self.file.exists() else []
+        self.by_key = {(row["from"], row["name"]): row for row in kept}
+
+    def put(self, key, row):
+        self.by_key[key] = row
+        ordered = [self.by_key[one] for one in self.keys if one in self.by_key]
+        self.file.write_text(json.dumps({"versions": self.versions, "cluster": self.cluster, "rows": ordered}, indent=1))
+        (self.work / "recordings.md").write_text(table(ordered, self.versions, self.cluster))
+
+
+def is_asked_for(options, key, rows):
+    if options.repeat and key not in rows:
+        return False
+    if options.only:
+        return any(word in " ".join(key) for word in options.only)
+    return key not in rows or options.repeat > 0
 
 
 def main():
@@ -170,6 +227,7 @@ def main():
     parser.add_argument("--cluster", default="h100_sxm")
     parser.add_argument("--limit", type=float, default=300, help="seconds a script (default: 300)")
     parser.add_argument("--only", nargs="+", help="scripts whose name or origin holds one of these words")
+    parser.add_argument("--repeat", type=int, default=0, help="record what is in the table so often instead, and compare the logs byte by byte")
     parser.add_argument("--keep", action="store_true", help="keep the run folders")
     options = parser.parse_args()
     options.shardscope, work = os.path.abspath(options.shardscope), pathlib.Path(options.output).resolve()
@@ -182,21 +240,20 @@ def main():
     if not (work / "inputs").exists():
         (work / "inputs").mkdir(parents=True)
         subprocess.run([options.python, EXAMPLES / "inputs.py"], cwd=work / "inputs", check=True)
-    kept = work / "recordings.json"
-    rows = {(row["from"], row["name"]): row for row in json.loads(kept.read_text())["rows"]} if kept.exists() else {}
+    rows = Rows(work, [(case["from"], case["name"]) for case in known["cases"]], versions, options.cluster)
     for case in known["cases"]:
         key = (case["from"], case["name"])
-        named = options.only and any(word in " ".join(key) for word in options.only)
-        if not named if options.only else key in rows:
+        if not is_asked_for(options, key, rows.by_key):
             continue
-        rows[key] = row_of(options, case, places, work)
-        row = rows[key]
-        print(f"{case['from']}: {case['name']}: exit {row['exit_code']}, {row['wall_s']} s, "
+        if options.repeat:
+            rows.put(key, rows.by_key[key] | {"repeated": repeated(options, case, places, work)})
+            print(f"{key[0]}: {key[1]}: {rows.by_key[key]['repeated']}", flush=True)
+            continue
+        row = row_of(options, case, places, work)
+        rows.put(key, row)
+        print(f"{key[0]}: {key[1]}: exit {row['exit_code']}, {row['wall_s']} s, "
               + (f"{row['step_time_ns'] / 1e6:.2f} ms a step" if "steps" in row else row["why"]), flush=True)
-        ordered = [rows[one["from"], one["name"]] for one in known["cases"] if (one["from"], one["name"]) in rows]
-        kept.write_text(json.dumps({"versions": versions, "cluster": options.cluster, "rows": ordered}, indent=1))
-        (work / "recordings.md").write_text(table(ordered, versions, options.cluster))
-    return 0 if all(row["exit_code"] == 0 and "steps" in row for row in rows.values()) else 1
+    return 0 if all(row["exit_code"] == 0 and "steps" in row for row in rows.by_key.values()) else 1
 
 
 if __name__ == "__main__":
