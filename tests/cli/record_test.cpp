@@ -163,6 +163,7 @@ print("indices", torch.arange(10, device="cuda").nonzero().shape[0])
   EXPECT_THAT(output, HasSubstr("indices 9\n"));  // 0 is not one: the device's answer was true
   const Json answer = Json::parse(output.substr(output.find("\n{") + 1));
   EXPECT_EQ(answer["recording"]["steps"], 3);
+  EXPECT_EQ(answer["recording"]["unknown_functions"], Json::array());
   EXPECT_EQ(answer["invented"], Json::array());
   EXPECT_EQ(answer["memory"]["peak_allocated_bytes"],
             answer["recording"]["peaks"]["allocated_bytes"]);
