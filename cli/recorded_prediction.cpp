@@ -176,16 +176,34 @@ std::vector<std::string> doubts(const RecordingSettings& facts, const Recording&
   return texts;
 }
 
-/// Steps are what is predicted. What the script held before or after them is the device's, too.
-std::string doubt_of_other_phases(const Recording& recording, const Summary& summary) {
-  Bytes most = summary.memory.peak_allocated;
-  for (const StepSummary& step : summary.steps) most = std::max(most, step.memory.peak_allocated);
-  if (!recording.peaks || recording.peaks->allocated <= most) return {};
+/// What the actions hold at most, by requests in PyTorch's blocks of 512 bytes; `held` before and
+/// after them.
+Bytes most_held(const Schedule& schedule, IndexRange actions, Bytes& held) {
+  constexpr std::int64_t block = 512;
+  Bytes most = held;
+  for (std::uint32_t i = actions.begin; i < actions.end; ++i) {
+    const HostAction& action = schedule.program.actions[i];
+    if (action.kind != HostActionKind::allocate && action.kind != HostActionKind::free) continue;
+    const std::int64_t asked = schedule.buffers[action.subject].bytes.count;
+    const Bytes bytes{(asked + block - 1) / block * block};
+    held = action.kind == HostActionKind::allocate ? held + bytes : held - bytes;
+    most = std::max(most, held);
+  }
+  return most;
+}
+
+/// Steps are what is predicted. What set-up holds before them the device must have, too.
+std::string doubt_of_setup(const Schedule& schedule) {
+  if (schedule.steps.empty()) return {};
+  Bytes held;
+  const std::uint32_t begin = schedule.steps.front().actions.begin;
+  const Bytes setup = most_held(schedule, {0, begin}, held);
+  const Bytes steps = most_held(schedule, {begin, schedule.steps.back().actions.end}, held);
+  if (setup <= steps) return {};
   return fmt::format(
-      "before the first step or after the last (set-up, evaluation, a checkpoint) PyTorch "
-      "allocated "
-      "up to {} and reserved up to {}, more than in the steps: the device must have it, too",
-      rounded_text(recording.peaks->allocated), rounded_text(recording.peaks->reserved));
+      "before the first step set-up holds {}, and the steps at most {}: the device "
+      "must have that, too",
+      rounded_text(setup), rounded_text(steps));
 }
 
 std::string line_of(const RecordedRun& run) {
@@ -238,9 +256,6 @@ RecordedRun predict_rank(const RecordingSettings& facts, Recording recording, Co
                             .tokens_per_step = facts.tokens,
                             .peers = std::move(others.peers)},
                            profile);
-  Summary& summary = run.prediction.summary;
-  if (std::string doubt = doubt_of_other_phases(run.recording, summary); !doubt.empty())
-    summary.assumed.push_back(std::move(doubt));
   return run;
 }
 
