@@ -173,6 +173,24 @@ TEST_F(RecordingTest, AStreamThatUsesABlockOfAnotherOneIsToldToTheAllocator) {
   EXPECT_EQ(schedule.program.lanes[uses[0].lane].name, "stream 5");
 }
 
+// PyTorch makes 128 streams at once, so that numbers say little of how many are used.
+TEST_F(RecordingTest, StreamsKeepTheOrderInWhichTheyWereMade) {
+  const Schedule schedule = read(
+                                "V\t1\nS\t0\tmy_kernel\n"
+                                "0\tkernel\t90\t0\t1,1,1\t32,1,1\t0\n0\trecord\t17\t1.1\n"
+                                "0\tkernel\t5\t0\t1,1,1\t32,1,1\t0\n")
+                                .schedule;
+  const std::vector<Lane>& lanes = schedule.program.lanes;
+  ASSERT_EQ(lanes.size(), 4u);  // in the order of the log
+  EXPECT_EQ(lanes[0].pool_place, Lane::no_pool);
+  EXPECT_EQ(lanes[1].name, "stream 90");
+  EXPECT_EQ(lanes[1].pool_place, 2);
+  EXPECT_EQ(lanes[2].name, "stream 17");
+  EXPECT_EQ(lanes[2].pool_place, 1);
+  EXPECT_EQ(lanes[3].name, "stream 5");
+  EXPECT_EQ(lanes[3].pool_place, 0);
+}
+
 TEST_F(RecordingTest, InventedValuesThatWereReadAreNamed) {
   const Recording recording = read(
       "V\t1\nS\t0\taten::nll_loss_forward\nS\t1\taten::_local_scalar_dense\n"

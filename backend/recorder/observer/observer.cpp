@@ -88,6 +88,11 @@ bool is_on_cuda(const at::Tensor& tensor) {
                             : tensor.is_cuda();
 }
 
+/// Of what torch.compile traces with shapes that may change, sizes are no numbers.
+bool has_known_sizes(const at::Tensor& tensor) {
+  return !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+}
+
 std::string device_name(const at::Tensor& tensor) {
   if (is_pythons(tensor)) return "other";
   return c10::DeviceTypeName(tensor.device().type(), true);
@@ -102,6 +107,10 @@ void describe(std::string& to, const at::Tensor& tensor) {
   if (!is_on_cuda(tensor)) to += device_name(tensor) + ":";
   to += short_name(tensor.scalar_type());
   to += '[';
+  if (!has_known_sizes(tensor)) {
+    to += ']';
+    return;
+  }
   for (std::int64_t i = 0; i < tensor.dim(); ++i)
     to += (i == 0 ? "" : ",") + std::to_string(tensor.size(i));
   to += ']';
@@ -145,9 +154,9 @@ std::string described(Values values) {
 // ------------------------------------------------------------------ results on the host
 
 bool is_plain(const at::Tensor& tensor) {
-  return !is_pythons(tensor) && tensor.layout() == c10::kStrided && tensor.has_storage() &&
-         (tensor.numel() == 0 || tensor.storage().data() != nullptr) && !tensor.is_neg() &&
-         !tensor.is_conj() && !at::isQIntType(tensor.scalar_type());
+  return !is_pythons(tensor) && has_known_sizes(tensor) && tensor.layout() == c10::kStrided &&
+         tensor.has_storage() && (tensor.numel() == 0 || tensor.storage().data() != nullptr) &&
+         !tensor.is_neg() && !tensor.is_conj() && !at::isQIntType(tensor.scalar_type());
 }
 
 struct Sizes {
