@@ -16,6 +16,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 
 const std::string cuda_user = CUDA_USER;
@@ -198,6 +199,23 @@ print("again", again, "finite", torch.isfinite(drawn).all().item(), "ones", ones
   const Json answer = Json::parse(output.substr(output.find("\n{") + 1));
   EXPECT_THAT(answer["invented"],
               Contains("aten.lt.Scalar, read by aten._local_scalar_dense.default"));
+}
+
+// torch.compile traces tensors whose sizes are symbols.
+TEST_F(Record, TensorsWithoutKnownSizesAreNoError) {
+  const std::string python = python_with_torch();
+  if (python.empty())
+    GTEST_SKIP() << "no torch for CUDA here; SHARDSCOPE_TORCH_PYTHON names a Python that has one";
+  workplace_.write("dynamic.py", R"(
+import torch
+compiled = torch.compile(lambda x: x.detach() * 2 + 1, dynamic=True, backend="aot_eager")
+for rows in (70, 130):
+    compiled(torch.randn(rows, 64, device="cuda", requires_grad=True))
+)");
+  const Outcome outcome = workplace_.run("record -o run --json --cluster h100_sxm -- " + python +
+                                         " dynamic.py > out.txt");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.errors, Not(HasSubstr("Exception in RecordFunction")));
 }
 
 }  // namespace
