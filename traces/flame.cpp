@@ -20,16 +20,16 @@ struct GrowingNode {
 
 class GrowingTree {
  public:
-  void add(std::span<const FlameStack> stacks, std::size_t side) {
+  void add(std::span<const FlameStack> stacks, std::size_t run) {
     for (const FlameStack& stack : stacks) {
       if (stack.amount <= 0) continue;
       std::uint32_t at = 0;
-      nodes_[at].whole[side] += stack.amount;
+      nodes_[at].whole[run] += stack.amount;
       for (const std::string& frame : stack.frames) {
         at = child(at, frame);
-        nodes_[at].whole[side] += stack.amount;
+        nodes_[at].whole[run] += stack.amount;
       }
-      nodes_[at].own[side] += stack.amount;
+      nodes_[at].own[run] += stack.amount;
       nodes_[at].look = stack.look;
     }
   }
@@ -75,7 +75,7 @@ class GrowingTree {
     std::vector<std::uint32_t> children;
     for (const auto& [name, child] : nodes_[parent].children) children.push_back(child);
     const auto largest = [&](std::uint32_t child) {
-      return std::max(nodes_[child].whole[0], nodes_[child].whole[1]);
+      return *std::max_element(nodes_[child].whole.begin(), nodes_[child].whole.end());
     };
     std::stable_sort(children.begin(), children.end(),
                      [&](std::uint32_t a, std::uint32_t b) { return largest(a) > largest(b); });
@@ -128,10 +128,12 @@ bool FlameTree::is_within(std::uint32_t node, std::uint32_t other) const {
   return node == other;
 }
 
-FlameTree flame_tree(std::span<const FlameStack> first, std::span<const FlameStack> second) {
+FlameTree flame_tree(std::span<const FlameStack> first, std::span<const FlameStack> second,
+                     std::span<const FlameStack> third) {
   GrowingTree tree;
   tree.add(first, 0);
   tree.add(second, 1);
+  tree.add(third, 2);
   return tree.take();
 }
 

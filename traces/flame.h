@@ -1,4 +1,4 @@
-// Flame trees: what was spent on paths of names, of one run or of two beside one another.
+// Flame trees: what was spent on paths of names, of one run or of several beside one another.
 #pragma once
 
 #include <array>
@@ -29,9 +29,12 @@ struct FlameStack {
   bool operator==(const FlameStack&) const = default;
 };
 
+/// Runs that a tree has room for.
+inline constexpr std::size_t flame_runs = 3;
+
 struct FlameNode {
   static constexpr std::uint32_t none = UINT32_MAX;
-  using Amounts = std::array<std::int64_t, 2>;  ///< of the first run and of the second
+  using Amounts = std::array<std::int64_t, flame_runs>;  ///< by run
 
   std::string name;
   Amounts own{};    ///< of stacks that end here
@@ -42,8 +45,7 @@ struct FlameNode {
   FlameLook look = {};  ///< of a stack that ends here; above these that of the largest child
 };
 
-/// Nodes by depth, the root first; children side by side, those that are larger in either run
-/// first.
+/// Nodes by depth, the root first; children side by side, those that are larger in any run first.
 struct FlameTree {
   std::vector<FlameNode> nodes;
 
@@ -55,7 +57,8 @@ struct FlameTree {
 };
 
 /// Equal paths are added up; amounts of 0 or less are left out.
-FlameTree flame_tree(std::span<const FlameStack> first, std::span<const FlameStack> second = {});
+FlameTree flame_tree(std::span<const FlameStack> first, std::span<const FlameStack> second = {},
+                     std::span<const FlameStack> third = {});
 
 /// "outer;inner 123", a line for each path by name: what flamegraph.pl, speedscope and inferno
 /// read. Source: Brendan Gregg's stackcollapse format. ';' within a name becomes ':', a line end a

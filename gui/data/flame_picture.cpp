@@ -110,13 +110,20 @@ std::optional<RunStacks> stacks_of(const FlameQuestion& question, const Scenario
   return found;
 }
 
-using Runs = std::array<std::optional<RunStacks>, 2>;
+using Runs = std::array<std::optional<RunStacks>, flame_runs>;
 
 Runs runs_of(const FlameQuestion& question) {
   if (!question.scenario) return {};
-  if (!question.other)
-    return {stacks_of(question, *question.scenario, SideKind::predicted),
-            stacks_of(question, *question.scenario, SideKind::profiled)};
+  if (!question.other) {
+    Runs runs{stacks_of(question, *question.scenario, SideKind::predicted),
+              stacks_of(question, *question.scenario, SideKind::profiled)};
+    if (question.ghost) runs[2] = stacks_of(question, *question.ghost, SideKind::predicted);
+    if (runs[2]) {
+      runs[2]->run.title = "what-if";
+      runs[2]->run.is_ghost = true;
+    }
+    return runs;
+  }
   for (const SideKind kind : {SideKind::profiled, SideKind::predicted}) {
     Runs runs{stacks_of(question, *question.scenario, kind),
               stacks_of(question, *question.other, kind)};
@@ -157,19 +164,18 @@ ColumnTable table_of(const FlamePicture& picture) {
       column.numbers.push_back(static_cast<double>(value(nodes[i])));
     table.columns.push_back(std::move(column));
   };
-  bool has_both = true;
-  for (const std::size_t run : {std::size_t{0}, std::size_t{1}}) {
+  constexpr std::array ids{"first", "second", "what_if"};
+  for (std::size_t run = 0; run < flame_runs; ++run) {
     const FlameRun& of = picture.runs[run];
-    has_both &= !of.title.empty();
     if (of.title.empty()) continue;
     const CellLook look = of.side == SideKind::predicted ? CellLook::predicted : CellLook::profiled;
-    const std::string id = run == 0 ? "first" : "second";
+    const std::string id = ids[run];
     add(id, of.title, "The node and all below it", look,
         [run](const FlameNode& node) { return node.whole[run]; });
     add(id + "_own", of.title + ", alone", "The node without those below it", look,
         [run](const FlameNode& node) { return node.own[run]; });
   }
-  if (has_both)
+  if (!picture.runs[0].title.empty() && !picture.runs[1].title.empty())
     add("difference", "First less second", "Above 0 where the upper picture has more",
         CellLook::difference, [](const FlameNode& node) { return node.whole[0] - node.whole[1]; });
   set_units(table);
@@ -197,14 +203,14 @@ std::optional<std::uint32_t> child_of(const FlameTree& tree, std::uint32_t paren
 FlamePicture flame_picture(const FlameQuestion& question, const std::stop_token& stop) {
   FlamePicture picture{.of = question.of};
   Runs runs = runs_of(question);
-  std::array<std::span<const FlameStack>, 2> stacks;
+  std::array<std::span<const FlameStack>, flame_runs> stacks;
   for (std::size_t run = 0; run < runs.size(); ++run) {
     if (!runs[run]) continue;
     picture.runs[run] = runs[run]->run;
     stacks[run] = runs[run]->stacks;
   }
   if (stop.stop_requested()) return picture;
-  picture.tree = flame_tree(stacks[0], stacks[1]);
+  picture.tree = flame_tree(stacks[0], stacks[1], stacks[2]);
   if (picture.tree.empty()) picture.problem = problem_of(question);
   picture.table = std::make_shared<const ColumnTable>(table_of(picture));
   return picture;
@@ -215,12 +221,14 @@ std::string amount_text(FlameOf of, std::int64_t amount) {
 }
 
 std::vector<FlameBox> flame_boxes(const FlameTree& tree, std::size_t run, std::uint32_t zoomed,
-                                  double least) {
+                                  double least, FlameScale scale) {
   const FlameNode& top = tree.nodes[zoomed];
-  const double scale =
-      1.0 / static_cast<double>(std::max({top.whole[0], top.whole[1], std::int64_t{1}}));
+  const std::int64_t widest = scale == FlameScale::own
+                                  ? top.whole[run]
+                                  : *std::max_element(top.whole.begin(), top.whole.end());
   const auto width_of = [&](std::uint32_t node) {
-    return static_cast<double>(tree.nodes[node].whole[run]) * scale;
+    return static_cast<double>(tree.nodes[node].whole[run]) /
+           static_cast<double>(std::max<std::int64_t>(widest, 1));
   };
   std::vector<FlameBox> boxes;
   if (top.whole[run] == 0) return boxes;
@@ -252,8 +260,7 @@ FlameMatches flame_matches(const FlameTree& tree, std::string_view text) {
     if (!is_match) continue;
     matches.nodes.push_back(i);
     if (is_within[node.parent]) continue;
-    for (const std::size_t run : {std::size_t{0}, std::size_t{1}})
-      matches.amounts[run] += node.whole[run];
+    for (std::size_t run = 0; run < flame_runs; ++run) matches.amounts[run] += node.whole[run];
   }
   return matches;
 }

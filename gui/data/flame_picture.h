@@ -18,25 +18,27 @@ namespace shardscope::gui {
 
 enum class FlameOf : std::uint8_t { time, memory };
 
-/// Both sides of `scenario`; or where there is an `other`, the side that both have.
+/// Both sides of `scenario`, and what was predicted of a `ghost` (What-if); or where there is an
+/// `other`, the side that both have.
 struct FlameQuestion {
-  ScenarioPointer scenario, other;
+  ScenarioPointer scenario, other, ghost;
   std::size_t rank = 0;  ///< index into Side::ranks
   FlameOf of = FlameOf::time;
 };
 
-/// One of the two runs beside one another.
+/// One of the runs beside one another.
 struct FlameRun {
   std::string title;  ///< "profiled"; "": there is none
   std::string about;  ///< what of it is left out, or how it was found; "": nothing to say
   SideKind side = SideKind::predicted;
+  bool is_ghost = false;
   bool operator==(const FlameRun&) const = default;
 };
 
 struct FlamePicture {
   FlameOf of = FlameOf::time;
   FlameTree tree;  ///< nanoseconds of a step, or bytes
-  std::array<FlameRun, 2> runs;
+  std::array<FlameRun, flame_runs> runs;
   ColumnTablePointer table = std::make_shared<const ColumnTable>();  ///< a row for each node
   std::string problem;  ///< why the tree is empty, in words
 };
@@ -53,11 +55,14 @@ struct FlameBox {
   bool operator==(const FlameBox&) const = default;
 };
 
-/// The boxes of one run with `zoomed` as wide as the panel in the run where it is larger, so that
-/// both runs have one scale. Nodes around it are as wide as it is. By depth, then from the left;
-/// what is narrower than `least` is left out.
+/// Widths of one amount: the same in all runs, or so that each run fills its panel.
+enum class FlameScale : std::uint8_t { shared, own };
+
+/// The boxes of one run with `zoomed` as wide as the panel; on a shared scale in the run where it
+/// is largest. Nodes around it are as wide as it is. By depth, then from the left; what is narrower
+/// than `least` is left out.
 std::vector<FlameBox> flame_boxes(const FlameTree& tree, std::size_t run, std::uint32_t zoomed,
-                                  double least);
+                                  double least, FlameScale scale = FlameScale::shared);
 
 /// Nodes whose names have the text in them, whatever the case.
 struct FlameMatches {

@@ -8,20 +8,25 @@
 #include <QPainter>
 #include <QToolTip>
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <utility>
 
 #include "gui/base/short_name.h"
 #include "gui/base/text.h"
 #include "gui/data/memory_bands.h"
+#include "gui/data/span_lanes.h"
 
 namespace shardscope::gui {
 namespace {
 
 constexpr double margin = 6;
 constexpr double panel_gap = 10;
-constexpr double least_box = 1.5;    ///< pixels; narrower ones are left out
-constexpr double least_named = 22;   ///< pixels
-constexpr double around_fill = 0.5;  ///< of the colour, of nodes with others below them
+constexpr double least_box = 1.5;       ///< pixels; narrower ones are left out
+constexpr double least_named = 22;      ///< pixels
+constexpr qsizetype least_letters = 3;  ///< of a name that is cut
+constexpr double widest_row = 1.5;      ///< of the least height
+constexpr double around_fill = 0.5;     ///< of the colour, of nodes with others below them
 constexpr double hollow_fill = 0.16;
 constexpr double faded = 0.28;
 
@@ -36,6 +41,8 @@ QString common_of(const QString& name) {
     if (name.startsWith(QLatin1String(prefix))) return QLatin1String(prefix);
   return {};
 }
+
+SpanColour colour_of_kind(const FlameLook& look) { return gui::colour_of(look.kind, look.phase); }
 
 QString share_text(std::int64_t part, std::int64_t whole) {
   const double share =
@@ -93,6 +100,13 @@ void FlameCanvas::zoom_to(std::uint32_t node) {
   Q_EMIT zoom_changed();
 }
 
+void FlameCanvas::set_scale(FlameScale scale) {
+  if (scale == scale_) return;
+  scale_ = scale;
+  lay_out();
+  Q_EMIT scale_changed(scale == FlameScale::shared);
+}
+
 void FlameCanvas::choose(std::uint32_t node) {
   if (node >= picture_->tree.nodes.size()) return;
   current_ = node;
@@ -105,28 +119,37 @@ void FlameCanvas::choose(std::uint32_t node) {
   Q_EMIT current_changed();
 }
 
-double FlameCanvas::row_height() const { return QFontMetricsF(font()).height() + 6; }
+double FlameCanvas::least_row() const { return QFontMetricsF(font()).height() + 6; }
 
-double FlameCanvas::lay_out_for(int width) {
+void FlameCanvas::lay_out_for(QSize size) {
   panels_ = {};
-  const double row = row_height();
-  double top = margin;
+  double rows = 0, gaps = 2 * margin;
   for (std::size_t run = 0; run < panels_.size() && !picture_->tree.empty(); ++run) {
     if (picture_->runs[run].title.empty()) continue;
     Panel& panel = panels_[run];
-    panel.boxes = flame_boxes(picture_->tree, run, zoomed_, least_box / std::max(1, width));
-    panel.top = top;
+    panel.boxes =
+        flame_boxes(picture_->tree, run, zoomed_, least_box / std::max(1, size.width()), scale_);
     const std::uint32_t levels =
         panel.boxes.empty() ? 0 : picture_->tree.nodes[panel.boxes.back().node].depth + 1;
     // The title, and a row that says so where there is nothing.
-    panel.height = row * (1 + std::max<std::uint32_t>(levels, 1));
-    top += panel.height + panel_gap;
+    panel.rows = 1 + std::max<std::uint32_t>(levels, 1);
+    rows += panel.rows;
+    gaps += panel_gap;
   }
-  return top;
+  needed_ = rows * least_row() + gaps;
+  row_ = std::clamp(std::floor((size.height() - gaps) / std::max(1.0, rows)), least_row(),
+                    std::floor(least_row() * widest_row));
+  double top = margin;
+  for (Panel& panel : panels_) {
+    panel.top = top;
+    panel.height = panel.rows * row_;
+    if (panel.rows > 0) top += panel.height + panel_gap;
+  }
 }
 
 void FlameCanvas::lay_out() {
-  setMinimumHeight(static_cast<int>(lay_out_for(width())));
+  lay_out_for(size());
+  setMinimumHeight(static_cast<int>(std::ceil(needed_)));
   update();
 }
 
@@ -136,9 +159,9 @@ void FlameCanvas::resizeEvent(QResizeEvent* event) {
 }
 
 QRectF FlameCanvas::rectangle_in(const Panel& panel, const FlameBox& box, int width) const {
-  const double across = width - 2 * margin, row = row_height();
-  const double top = panel.top + row * (1 + picture_->tree.nodes[box.node].depth);
-  return {margin + box.left * across, top, std::max(1.0, box.width * across), row};
+  const double across = width - 2 * margin;
+  const double top = panel.top + row_ * (1 + picture_->tree.nodes[box.node].depth);
+  return {margin + box.left * across, top, std::max(1.0, box.width * across), row_};
 }
 
 QRectF FlameCanvas::rectangle_of(std::uint32_t node, std::size_t run) const {
@@ -169,9 +192,9 @@ QString FlameCanvas::line_of(std::uint32_t node) const {
                         text_of(amount_text(picture_->of, of.whole[run])),
                         share_text(of.whole[run], tree.nodes[0].whole[run]));
   }
-  if (figures.size() == 2)
-    figures +=
-        tr("difference %1").arg(text_of(amount_text(picture_->of, of.whole[0] - of.whole[1])));
+  if (!picture_->runs[0].title.empty() && !picture_->runs[1].title.empty())
+    figures.insert(
+        2, tr("difference %1").arg(text_of(amount_text(picture_->of, of.whole[0] - of.whole[1]))));
   return (node == 0 ? tr("all") : text_of(tree.path_of(node))) + QStringLiteral(": ") +
          figures.join(QStringLiteral(", "));
 }
@@ -257,6 +280,15 @@ std::vector<Command> FlameCanvas::commands() {
   });
   add(tr("Next node of the level"), {Qt::Key_Right}, [this] { step_sideways(1); });
   add(tr("Previous node of the level"), {Qt::Key_Left}, [this] { step_sideways(-1); });
+  all.push_back({.group = group,
+                 .text = tr("One scale for all runs"),
+                 .keys = {Qt::Key_O},
+                 .run =
+                     [this] {
+                       set_scale(scale_ == FlameScale::shared ? FlameScale::own
+                                                              : FlameScale::shared);
+                     },
+                 .is_checked = [this] { return scale_ == FlameScale::shared; }});
   add(tr("Copy the node's path and figures"), {QKeySequence::Copy}, [this] { copy(told()); });
   add(tr("Copy the node's name"), {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_C)}, [this, nodes] {
     if (current_ != 0) copy(text_of(nodes()[current_].name));
@@ -272,7 +304,8 @@ void FlameCanvas::paintEvent(QPaintEvent*) {
 void FlameCanvas::draw(QPainter& painter, QSize size) {
   const Theme& theme = theme_of(*this);
   painter.fillRect(QRect(QPoint(), size), theme.background);
-  if (size.width() != width()) lay_out_for(size.width());
+  const bool is_own_size = size == this->size();
+  if (!is_own_size) lay_out_for(size);
   if (picture_->tree.empty()) {
     painter.setPen(theme.faint_ink);
     painter.drawText(QRect(QPoint(), size).adjusted(16, 0, -16, 0),
@@ -283,15 +316,14 @@ void FlameCanvas::draw(QPainter& painter, QSize size) {
   }
   for (std::size_t run = 0; run < panels_.size(); ++run)
     if (!picture_->runs[run].title.empty()) draw_panel(painter, run, size);
-  if (size.width() != width()) lay_out_for(width());
+  if (!is_own_size) lay_out_for(this->size());
 }
 
 void FlameCanvas::draw_panel(QPainter& painter, std::size_t run, QSize size) const {
   const Theme& theme = theme_of(*this);
   const Panel& panel = panels_[run];
   const FlameRun& of = picture_->runs[run];
-  const double row = row_height();
-  const QRectF line(margin, panel.top, size.width() - 2 * margin, row);
+  const QRectF line(margin, panel.top, size.width() - 2 * margin, row_);
   painter.save();
   QFont bold = painter.font();
   bold.setBold(true);
@@ -310,7 +342,7 @@ void FlameCanvas::draw_panel(QPainter& painter, std::size_t run, QSize size) con
       line.adjusted(head_width, 0, 0, 0), Qt::AlignVCenter | Qt::TextSingleLine,
       QFontMetricsF(painter.font()).elidedText(about, Qt::ElideRight, line.width() - head_width));
   if (panel.boxes.empty())
-    painter.drawText(line.translated(0, row), Qt::AlignVCenter | Qt::TextSingleLine,
+    painter.drawText(line.translated(0, row_), Qt::AlignVCenter | Qt::TextSingleLine,
                      tr("nothing of the node that is zoomed to"));
   for (const FlameBox& box : panel.boxes)
     draw_box(painter, box, rectangle_in(panel, box, size.width()), run);
@@ -342,7 +374,8 @@ void FlameCanvas::draw_box(QPainter& painter, const FlameBox& box, const QRectF&
   painter.fillRect(inside, with_alpha(colour, fill * strength));
   painter.setBrush(Qt::NoBrush);
   if (is_hollow && where.width() > 3) {
-    painter.setPen(QPen(with_alpha(colour, strength), is_inner ? 1 : 1.6));
+    painter.setPen(QPen(with_alpha(colour, strength), is_inner ? 1 : 1.6,
+                        picture_->runs[run].is_ghost ? Qt::DashLine : Qt::SolidLine));
     painter.drawRect(inside.adjusted(0.8, 0.8, -0.8, -0.8));
   }
   if (box.node == current_ && current_ != 0) {
@@ -360,10 +393,36 @@ void FlameCanvas::draw_box(QPainter& painter, const FlameBox& box, const QRectF&
   const QRectF text = inside.adjusted(4, 0, -4, 0);
   const QString name = node.depth == 0 ? tr("all") : text_of(node.name);
   const QString amount = text_of(amount_text(picture_->of, node.whole[run]));
-  painter.drawText(text, Qt::AlignVCenter | Qt::TextSingleLine,
-                   elided_name(name, common_of(name), metrics, static_cast<int>(text.width())));
+  const QString shown = elided_name(name, common_of(name), metrics, static_cast<int>(text.width()));
+  if (shown != name && shown.size() <= least_letters) return;
+  painter.drawText(text, Qt::AlignVCenter | Qt::TextSingleLine, shown);
   if (text.width() > metrics.horizontalAdvance(name) + metrics.horizontalAdvance(amount) + 14)
     painter.drawText(text, Qt::AlignVCenter | Qt::AlignRight | Qt::TextSingleLine, amount);
+}
+
+void FlameCanvas::draw_legend(QPainter& painter, QRectF where) const {
+  const Theme& theme = theme_of(*this);
+  // In the order of categories, or of colours.
+  std::map<std::size_t, std::pair<QColor, QString>> entries;
+  for (const FlameNode& node : picture_->tree.nodes) {
+    if (node.child_count > 0 || node.depth == 0) continue;
+    const SpanColour colour = colour_of_kind(node.look);
+    const std::size_t band =
+        node.look.category ? static_cast<std::size_t>(*node.look.category) : unknown_band;
+    if (picture_->of == FlameOf::memory)
+      entries.try_emplace(band, colour_of(node, theme), text_of(band_name(band)));
+    else
+      entries.try_emplace(static_cast<std::size_t>(colour), colour_of(node, theme),
+                          text_of(name_of(colour)));
+  }
+  const QFontMetricsF metrics(painter.font());
+  double x = where.left() + margin;
+  for (const auto& [place, entry] : entries) {
+    painter.fillRect(QRectF(x, where.center().y() - 5, 12, 10), entry.first);
+    painter.setPen(theme.faint_ink);
+    painter.drawText(QPointF(x + 17, where.center().y() + metrics.ascent() / 2 - 1), entry.second);
+    x += 32 + metrics.horizontalAdvance(entry.second);
+  }
 }
 
 }  // namespace shardscope::gui

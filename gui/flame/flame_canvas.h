@@ -1,4 +1,4 @@
-// The flame graph's canvas: both runs, one above the other, on one scale.
+// The flame graph's canvas: all runs, one above the other, on one scale.
 #pragma once
 
 #include <QWidget>
@@ -13,8 +13,8 @@
 
 namespace shardscope::gui {
 
-/// What was predicted is hollow, what was measured is filled. A click zooms in, so that the node is
-/// as wide as the canvas; the one that is current is told by `told`.
+/// What was predicted is hollow, what was measured is filled, a What-if dashed. A click zooms in,
+/// so that the node is as wide as the canvas; the one that is current is told by `told`.
 class FlameCanvas : public QWidget {
   Q_OBJECT
  public:
@@ -26,6 +26,8 @@ class FlameCanvas : public QWidget {
 
   std::uint32_t zoomed() const { return zoomed_; }
   void zoom_to(std::uint32_t node);
+  FlameScale scale() const { return scale_; }
+  void set_scale(FlameScale scale);
   /// 0, the root: none.
   std::uint32_t current() const { return current_; }
   void choose(std::uint32_t node);
@@ -36,17 +38,20 @@ class FlameCanvas : public QWidget {
   std::optional<std::uint32_t> node_at(QPointF at) const;
   /// Where the node is drawn; null: it is not.
   QRectF rectangle_of(std::uint32_t node, std::size_t run) const;
-  /// In one line: the path, and the figures of both runs.
+  /// In one line: the path, and the figures of all runs.
   QString told() const { return line_of(current_); }
   QString line_of(std::uint32_t node) const;
 
   std::vector<Command> commands();
   /// At any size: levels for which there is no room are left out.
   void draw(QPainter& painter, QSize size);
+  /// The colours that innermost nodes have, in one line.
+  void draw_legend(QPainter& painter, QRectF where) const;
 
  Q_SIGNALS:
   void current_changed();
   void zoom_changed();
+  void scale_changed(bool is_shared);
 
  protected:
   bool event(QEvent* event) override;
@@ -60,13 +65,14 @@ class FlameCanvas : public QWidget {
   /// One run as it was laid out for a width.
   struct Panel {
     double top = 0, height = 0;
+    std::uint32_t rows = 0;  ///< with its title; 0: the run is not there
     std::vector<FlameBox> boxes;
   };
 
-  /// The boxes for its own width, and the height that they need.
   void lay_out();
-  double lay_out_for(int width);  ///< the height
-  double row_height() const;
+  /// Rows are higher where there is room.
+  void lay_out_for(QSize size);
+  double least_row() const;
   QRectF rectangle_in(const Panel& panel, const FlameBox& box, int width) const;
   void draw_panel(QPainter& painter, std::size_t run, QSize size) const;
   void draw_box(QPainter& painter, const FlameBox& box, const QRectF& where, std::size_t run) const;
@@ -78,10 +84,13 @@ class FlameCanvas : public QWidget {
 
   std::shared_ptr<const FlamePicture> picture_ = std::make_shared<const FlamePicture>();
   std::uint32_t zoomed_ = 0, current_ = 0;
+  FlameScale scale_ = FlameScale::shared;
   std::optional<std::uint32_t> hovered_;
   FlameMatches matches_;
   std::vector<bool> is_lit_;  ///< by node: it is a match or above one; empty: nothing is looked for
-  std::array<Panel, 2> panels_;
+  std::array<Panel, flame_runs> panels_;
+  double row_ = 0;     ///< height of a level
+  double needed_ = 0;  ///< height of all, with rows as low as they can be
 };
 
 }  // namespace shardscope::gui

@@ -1,9 +1,11 @@
 #include "gui/flame/flame_view.h"
 
+#include <QCheckBox>
 #include <QHBoxLayout>
 #include <QKeyEvent>
 #include <QLabel>
 #include <QLineEdit>
+#include <QPainter>
 #include <QScrollArea>
 #include <QSignalBlocker>
 #include <QTabBar>
@@ -12,6 +14,7 @@
 
 #include "gui/base/pair_picker.h"
 #include "gui/base/text.h"
+#include "gui/base/theme.h"
 #include "gui/flame/flame_canvas.h"
 #include "gui/table/column_table_model.h"
 
@@ -25,6 +28,25 @@ class CanvasScroll : public QScrollArea {
 
  protected:
   void keyPressEvent(QKeyEvent* event) override { event->ignore(); }
+};
+
+/// The legend below the canvas.
+class FlameLegend : public QWidget {
+ public:
+  FlameLegend(const FlameCanvas& canvas, QWidget* parent) : QWidget(parent), canvas_(canvas) {
+    setFixedHeight(fontMetrics().height() + 6);
+    setAccessibleName(FlameView::tr("What colours mean"));
+  }
+
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QPainter painter(this);
+    painter.fillRect(rect(), theme_of(*this).background);
+    canvas_.draw_legend(painter, rect());
+  }
+
+ private:
+  const FlameCanvas& canvas_;
 };
 
 }  // namespace
@@ -51,11 +73,18 @@ FlameView::FlameView(Workspace& workspace, QWidget* parent)
   layout->setSpacing(0);
   layout->addWidget(make_bar());
   layout->addWidget(scroll_, 1);
+  legend_ = new FlameLegend(*canvas_, this);
+  layout->addWidget(legend_);
   layout->addWidget(told_);
   setFocusProxy(canvas_);
   connect(picker_, &PairPicker::changed, this, &FlameView::read);
+  connect(&workspace, &Workspace::ghost_changed, this, &FlameView::read);
   connect(kinds_, &QTabBar::currentChanged, this, &FlameView::read);
   connect(search_, &QLineEdit::textChanged, this, &FlameView::find);
+  connect(one_scale_, &QCheckBox::toggled, this, [this](bool is_shared) {
+    canvas_->set_scale(is_shared ? FlameScale::shared : FlameScale::own);
+  });
+  connect(canvas_, &FlameCanvas::scale_changed, one_scale_, &QCheckBox::setChecked);
   connect(canvas_, &FlameCanvas::current_changed, this, [this] {
     told_->setText(canvas_->told());
     told_->setAccessibleName(canvas_->told());
@@ -81,6 +110,10 @@ QWidget* FlameView::make_bar() {
   search_->installEventFilter(this);
   found_ = new QLabel(bar);
   found_->setMinimumWidth(90);
+  one_scale_ = new QCheckBox(tr("One scale"), bar);
+  one_scale_->setChecked(true);
+  one_scale_->setToolTip(
+      tr("Equal widths are equal amounts in all runs. Without it each run fills the width (O)."));
   auto* layout = new QHBoxLayout(bar);
   layout->setContentsMargins(4, 3, 6, 3);
   layout->addWidget(kinds_);
@@ -88,6 +121,7 @@ QWidget* FlameView::make_bar() {
   layout->addWidget(search_, 1);
   layout->addWidget(found_);
   layout->addStretch(1);
+  layout->addWidget(one_scale_);
   return bar;
 }
 
@@ -98,6 +132,7 @@ void FlameView::read() {
   if (is_stale_) return;
   const FlameQuestion question{.scenario = picker_->shown(),
                                .other = picker_->other(),
+                               .ghost = workspace().ghost(),
                                .rank = picker_->rank(),
                                .of = static_cast<FlameOf>(kinds_->currentIndex())};
   reading_ = workspace().tasks().run(
@@ -114,6 +149,7 @@ void FlameView::take(FlamePicture picture) {
   auto ready = std::make_shared<const FlamePicture>(std::move(picture));
   model_->show(ready->table);
   canvas_->show_picture(std::move(ready));
+  legend_->update();
   find();
 }
 
@@ -137,7 +173,7 @@ void FlameView::find() {
 }
 
 void FlameView::bring_into_sight() {
-  for (const std::size_t run : {std::size_t{0}, std::size_t{1}}) {
+  for (std::size_t run = 0; run < flame_runs; ++run) {
     const QRectF where = canvas_->rectangle_of(canvas_->current(), run);
     if (where.isNull()) continue;
     scroll_->ensureVisible(static_cast<int>(where.left()), static_cast<int>(where.center().y()), 0,
@@ -192,6 +228,10 @@ bool FlameView::eventFilter(QObject* watched, QEvent* event) {
   return View::eventFilter(watched, event);
 }
 
-void FlameView::draw_page(QPainter& painter, QSize size) { canvas_->draw(painter, size); }
+void FlameView::draw_page(QPainter& painter, QSize size) {
+  constexpr int line = 24;
+  canvas_->draw(painter, QSize(size.width(), size.height() - line));
+  canvas_->draw_legend(painter, QRectF(0, size.height() - line, size.width(), line));
+}
 
 }  // namespace shardscope::gui

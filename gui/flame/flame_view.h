@@ -8,6 +8,7 @@
 #include "gui/base/view.h"
 #include "gui/data/flame_picture.h"
 
+class QCheckBox;
 class QLabel;
 class QLineEdit;
 class QScrollArea;
@@ -52,9 +53,11 @@ class FlameView : public View {
   PairPicker* picker_;
   QLineEdit* search_;
   QLabel* found_;
+  QCheckBox* one_scale_;
   QLabel* told_;
   QScrollArea* scroll_;
   FlameCanvas* canvas_;
+  QWidget* legend_;
   ColumnTableModel* model_;
   std::stop_source reading_;
   bool is_stale_ = true;  ///< the picture is not of what is chosen

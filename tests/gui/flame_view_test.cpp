@@ -51,6 +51,9 @@ TEST_F(FlameViewTest, BothRunsHaveOneScale) {
   QAbstractItemModelTester tester(view_.table(),
                                   QAbstractItemModelTester::FailureReportingMode::Fatal);
   EXPECT_EQ(view_.table()->rowCount(), 5);
+  press(Qt::Key_O);
+  EXPECT_NEAR(canvas().rectangle_of(forward, 0).width(), canvas().rectangle_of(forward, 1).width(),
+              1e-6);
 }
 
 TEST_F(FlameViewTest, AClickZoomsInAndTellsTheFiguresOfBoth) {

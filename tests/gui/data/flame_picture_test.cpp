@@ -42,6 +42,13 @@ TEST(FlamePicture, HasTheTimeOfBothSidesByPhaseAndUnit) {
   EXPECT_EQ(picture.table->find("difference")->numbers[0], -30'000);
 }
 
+TEST(FlamePicture, HasAWhatIfBesideBothSides) {
+  const FlamePicture picture =
+      flame_picture({.scenario = small_scenario("one", 1.25), .ghost = small_scenario("tried", 1)});
+  EXPECT_EQ(picture.runs[2].title, "what-if");
+  EXPECT_EQ(picture.tree.nodes[0].whole, (Amounts{120'000, 150'000, 120'000}));
+}
+
 TEST(FlamePicture, HasAAndBOfOneSide) {
   const FlamePicture picture =
       flame_picture({.scenario = small_scenario("one", 1.25), .other = small_scenario("two", 2)});
@@ -100,6 +107,7 @@ TEST(FlameBoxes, HaveOneScaleForBothRuns) {
   EXPECT_DOUBLE_EQ(first[2].left, 30. / 60) << "backward behind forward";
   EXPECT_DOUBLE_EQ(first[3].width, 20. / 60);
   EXPECT_EQ(flame_boxes(tree, 0, 0, 0.2).size(), 3u) << "backward is 10 / 60 wide";
+  EXPECT_DOUBLE_EQ(flame_boxes(tree, 0, 0, 0, FlameScale::own)[0].width, 1);
 }
 
 TEST(FlameBoxes, OfAZoomHaveWhatIsAroundItAsWide) {
