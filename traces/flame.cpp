@@ -74,6 +74,8 @@ class GrowingTree {
   std::vector<std::uint32_t> children_of(std::uint32_t parent) const {
     std::vector<std::uint32_t> children;
     for (const auto& [name, child] : nodes_[parent].children) children.push_back(child);
+    // Equal ones stay in the order in which they came first: h.2 before h.10.
+    std::sort(children.begin(), children.end());
     const auto largest = [&](std::uint32_t child) {
       return *std::max_element(nodes_[child].whole.begin(), nodes_[child].whole.end());
     };

@@ -45,7 +45,8 @@ struct FlameNode {
   FlameLook look = {};  ///< of a stack that ends here; above these that of the largest child
 };
 
-/// Nodes by depth, the root first; children side by side, those that are larger in any run first.
+/// Nodes by depth, the root first; children side by side, those that are larger in any run first,
+/// of equal ones the one that came first.
 struct FlameTree {
   std::vector<FlameNode> nodes;
 

@@ -230,6 +230,10 @@ bool FlameCanvas::event(QEvent* event) {
                      ? QString()
                      : tr("%1 of it alone").arg(text_of(amount_text(picture_->of, of.own[run]))));
   }
+  if (!picture_->runs[0].title.empty() && !picture_->runs[1].title.empty())
+    text +=
+        QStringLiteral("<tr><td>%1&nbsp;</td><td align=right>%2&nbsp;</td></tr>")
+            .arg(tr("difference"), text_of(amount_text(picture_->of, of.whole[0] - of.whole[1])));
   QToolTip::showText(help->globalPos(), text + QStringLiteral("</table>"), this);
   return true;
 }
@@ -335,7 +339,7 @@ void FlameCanvas::draw_panel(QPainter& painter, std::size_t run, QSize size) con
   const double head_width = QFontMetricsF(bold).horizontalAdvance(head) + 10;
   painter.restore();
   QString about = picture_->of == FlameOf::time ? tr("device time of a step, streams added up")
-                                                : tr("alive at the peak of the step");
+                                                : tr("alive at the peak");
   if (!of.about.empty()) about += QStringLiteral("; ") + text_of(of.about);
   painter.setPen(theme.faint_ink);
   painter.drawText(

@@ -10,6 +10,7 @@
 #include <QWheelEvent>
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "gui/base/text.h"
@@ -26,6 +27,7 @@ constexpr double snap_pixels = 8;
 constexpr double least_lane = 8, most_lane = 60;
 constexpr double widest_note = 220;
 constexpr std::size_t most_drawn_flows = 400;
+constexpr double least_flow_distance = 7;           ///< pixels between the heads of two
 constexpr std::size_t most_looked_at_flows = 3000;  ///< some of them end in rows out of sight
 constexpr qsizetype most_note_text = 500;           ///< characters
 /// Of a lane whose height was not chosen: more where there is room.
@@ -565,31 +567,32 @@ void TimelineCanvas::draw_marks(QPainter& painter) const {
 /// As `rectangle_of`, at the edge where it is out of sight; null where its row is closed.
 QRectF TimelineCanvas::anchor_of(const SpanPlace& place) const {
   const TimelineRow* row = row_of(place);
-  if (row == nullptr) return {};
+  return row == nullptr ? QRectF() : anchor_on(*row, place);
+}
+
+QRectF TimelineCanvas::anchor_on(const TimelineRow& row, const SpanPlace& place) const {
   const TimeScale now = scale();
   const TimeRange range = axis_range(*data_, place);
   const auto seen = [&](double time) {
     return std::clamp(now.x_of(time), now.left, now.left + now.width);
   };
   const double from = seen(range.begin), to = seen(range.end);
-  return QRectF(from, top_of(*row), std::max(1.0, to - from), row->height);
+  return QRectF(from, top_of(row), std::max(1.0, to - from), row.height);
 }
 
-/// As `anchor_of`; of what lies on a closed host, at the host's heading.
+/// As `anchor_of`; of what lies on a closed host or rank, at its heading.
 QRectF TimelineCanvas::flow_end(const SpanPlace& place) const {
   if (const QRectF own = anchor_of(place); !own.isNull()) return own;
   const bool is_host = data_->sources[place.source]->tracks[place.track].group >= TrackGroup::host;
-  const auto heading = std::find_if(rows_.rows.begin(), rows_.rows.end(), [&](const auto& row) {
+  const TimelineRow* heading = nullptr;
+  for (const TimelineRow& row : rows_.rows) {
     const TimelineBlock& block = data_->blocks[row.block];
-    return row.kind == RowKind::group &&
-           (block.predicted == place.source || block.profiled == place.source);
-  });
-  if (!is_host || heading == rows_.rows.end()) return {};
-  const TimeScale now = scale();
-  const TimeRange range = axis_range(*data_, place);
-  const double from = std::clamp(now.x_of(range.begin), now.left, now.left + now.width);
-  const double to = std::clamp(now.x_of(range.end), now.left, now.left + now.width);
-  return QRectF(from, top_of(*heading), std::max(1.0, to - from), heading->height);
+    const bool is_of_rank = block.predicted == place.source || block.profiled == place.source;
+    if (!row.is_heading() || row.is_open || !is_of_rank) continue;
+    if (row.kind == RowKind::rank || is_host) heading = &row;
+  }
+  if (heading == nullptr) return {};
+  return anchor_on(*heading, place);
 }
 
 std::vector<FlowLine> TimelineCanvas::drawn_flows() const {
@@ -597,9 +600,15 @@ std::vector<FlowLine> TimelineCanvas::drawn_flows() const {
     return !where.isNull() && where.bottom() > axis_height && where.top() < height();
   };
   std::vector<FlowLine> seen;
+  // Arrows from one lane to another that end side by side say the same.
+  std::map<std::pair<double, double>, double> last;  // where it ended, by the rows' tops
   for (const FlowLine& line : flows_in(flows_, workspace().visible(), most_looked_at_flows)) {
     const QRectF from = flow_end(line.from), to = flow_end(line.to);
-    if (!from.isNull() && !to.isNull() && (is_seen(from) || is_seen(to))) seen.push_back(line);
+    if (from.isNull() || to.isNull() || (!is_seen(from) && !is_seen(to))) continue;
+    const auto [before, is_first] = last.try_emplace({from.top(), to.top()}, to.left());
+    if (!is_first && to.left() - before->second < least_flow_distance) continue;
+    before->second = to.left();
+    seen.push_back(line);
   }
   return flows_in(seen, workspace().visible(), most_drawn_flows);
 }

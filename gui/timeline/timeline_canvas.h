@@ -97,6 +97,7 @@ class TimelineCanvas : public TimeCanvas {
   void draw_row_label(QPainter& painter, const TimelineRow& row, double top) const;
   void draw_marks(QPainter& painter) const;
   QRectF anchor_of(const SpanPlace& place) const;
+  QRectF anchor_on(const TimelineRow& row, const SpanPlace& place) const;
   void draw_links(QPainter& painter, const QRectF& own) const;
   QRectF flow_end(const SpanPlace& place) const;
   void draw_flows(QPainter& painter) const;

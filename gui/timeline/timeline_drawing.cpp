@@ -144,7 +144,7 @@ void draw_flow(QPainter& painter, const Theme& theme, const QRectF& from, const 
   painter.setRenderHint(QPainter::Antialiasing);
   painter.setBrush(Qt::NoBrush);
   QColor colour = is_peer ? theme.exposed : theme.ink;
-  colour.setAlpha(150);
+  colour.setAlpha(is_peer ? 220 : 120);
   painter.setPen(QPen(colour, 1, is_peer ? Qt::DashLine : Qt::SolidLine));
   // A launch is short: from its begin the arrow is seen where its end would hide it.
   const QPointF begin(from.left(), from.center().y()), end(to.left(), to.center().y());

@@ -40,6 +40,14 @@ TEST(FlameTree, AddsBothRunsUpAlongTheirPaths) {
   EXPECT_FALSE(tree.is_within(6, 4));
 }
 
+TEST(FlameTree, KeepsEqualNodesInTheirOrder) {
+  const FlameTree tree =
+      flame_tree(std::vector<FlameStack>{{{"h.2"}, 5}, {{"h.10"}, 5}, {{"h.3"}, 6}});
+  EXPECT_EQ(tree.nodes[1].name, "h.3");
+  EXPECT_EQ(tree.nodes[2].name, "h.2");
+  EXPECT_EQ(tree.nodes[3].name, "h.10");
+}
+
 TEST(FlameTree, OfNothingIsItsRoot) { EXPECT_TRUE(flame_tree({}).empty()); }
 
 TEST(FoldedText, HasALineForEachPathWithoutSemicolonsInNames) {
