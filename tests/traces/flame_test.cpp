@@ -155,13 +155,16 @@ TEST(HostStacks, NameModulesOfThePythonFramesAlsoOfABackward) {
 }
 
 TEST(HostStacks, TakeAnnotationsForScopesAndOperatorsWhereThereIsNoDevice) {
-  const ImportedTrace trace =
-      samples::traced({samples::annotation("FSDP::pre_forward (layers.0)", 0, 50),
-                       samples::host_operator("aten::linear", 10, 20, {}),
-                       samples::host_operator("aten::addmm", 12, 15, {}),
-                       samples::host_operator("aten::add", 60, 4, {})});
+  const ImportedTrace trace = samples::traced(
+      {samples::annotation("FSDP::pre_forward (layers.0)", 0, 50),
+       samples::host_operator("aten::linear", 10, 20, {}),
+       samples::host_operator("aten::addmm", 12, 15, {}),
+       samples::host_operator("aten::add", 60, 4, {}), samples::host_operator("Custom", 70, 3, {}),
+       samples::host_operator("CustomBackward", 80, 2, {})});
+  // A function that Python defines for autograd has a node of its name.
   EXPECT_EQ(folded_text(host_stacks(trace)),
-            "forward;layers.0;aten::linear 20000\nother;aten::add 4000\n");
+            "forward;Custom 3000\nforward;layers.0;aten::linear 20000\n"
+            "other;CustomBackward 2000\nother;aten::add 4000\n");
 }
 
 TEST(SnapshotStacks, AreFramesFromTheOutermostAtThePeak) {

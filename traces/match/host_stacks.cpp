@@ -6,6 +6,7 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "traces/analysis.h"
@@ -107,10 +108,23 @@ class ForwardOperators {
   std::map<Place, std::uint32_t> at_;  ///< the innermost event that begins there
 };
 
+/// Names of functions of autograd's that Python defines: the node of `F` is called `FBackward`.
+std::vector<bool> names_with_backward(const ImportedTrace& trace) {
+  const std::unordered_set<std::string_view> names(trace.names.begin(), trace.names.end());
+  std::vector<bool> has_backward;
+  for (const std::string& name : trace.names)
+    has_backward.push_back(names.contains(name + "Backward"));
+  return has_backward;
+}
+
 class HostStacks {
  public:
   HostStacks(const ImportedTrace& trace, std::optional<TimeWindow> window)
-      : trace_(trace), window_(window), tree_(trace), forwards_(trace) {
+      : trace_(trace),
+        window_(window),
+        tree_(trace),
+        forwards_(trace),
+        has_backward_(names_with_backward(trace)) {
     // Forwards lie on other threads than their backwards, and must be there first.
     contexts_.resize(trace.events.size());
     walk(false);
@@ -172,7 +186,7 @@ class HostStacks {
         break;
       case Says::operation:
         if (context.operation == no_name) context.operation = name;
-        if (context.phase == Phase::other && forwards_.is_forward(event))
+        if (context.phase == Phase::other && (forwards_.is_forward(event) || has_backward_[name]))
           context.phase = Phase::forward;
         break;
     }
@@ -235,6 +249,7 @@ class HostStacks {
   std::optional<TimeWindow> window_;
   HostTree tree_;
   ForwardOperators forwards_;
+  std::vector<bool> has_backward_;  ///< by name
   Paths paths_;
   std::vector<Context> contexts_;  ///< by event
   std::map<Key, std::int64_t> amounts_;
