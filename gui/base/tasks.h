@@ -26,7 +26,7 @@ class Tasks : public QObject {
   /// was requested before.
   template <class Work, class Done>
   std::stop_source run(QObject* owner, Work work, Done done,
-                       std::function<void(const QString&)> on_failure = {}) {
+                       const std::function<void(const QString&)>& on_failure = {}) {
     using Value = std::invoke_result_t<Work, std::stop_token>;
     return start(
         owner,
@@ -34,7 +34,7 @@ class Tasks : public QObject {
           auto value = std::make_shared<Value>(work(stop));
           return std::function<void()>([value, done] { done(std::move(*value)); });
         },
-        std::move(on_failure));
+        on_failure);
   }
 
   bool idle() const { return in_flight_ == 0; }

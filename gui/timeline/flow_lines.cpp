@@ -20,10 +20,10 @@ class Places {
   Places(const TimelineRank& rank, std::size_t source) : source_(source) {
     of_spans_.resize(rank.trace->spans.size());
     if (rank.imported) of_events_.resize(rank.imported->events.size());
-    for (std::uint16_t track = 0; track < rank.tracks.size(); ++track) {
+    for (std::size_t track = 0; track < rank.tracks.size(); ++track) {
       const LaneItems items = rank.tracks[track].items;
       if (items == LaneItems::sections) continue;
-      for (std::uint16_t lane = 0; lane < rank.tracks[track].lanes.size(); ++lane)
+      for (std::size_t lane = 0; lane < rank.tracks[track].lanes.size(); ++lane)
         add(rank.tracks[track].lanes[lane], track, lane,
             items == LaneItems::spans ? of_spans_ : of_events_);
     }
@@ -34,15 +34,16 @@ class Places {
 
  private:
   struct Place {
-    static constexpr std::uint16_t none = UINT16_MAX;
-    std::uint16_t track = none, lane = 0;
-    std::uint32_t index = 0;
+    static constexpr std::uint32_t none = UINT32_MAX;
+    std::uint32_t track = none, lane = 0, index = 0;
   };
 
-  static void add(const SpanLane& lane, std::uint16_t track, std::uint16_t number,
+  static void add(const SpanLane& lane, std::size_t track, std::size_t number,
                   std::vector<Place>& places) {
-    for (std::uint32_t i = 0; i < lane.size(); ++i)
-      if (lane.id(i) < places.size()) places[lane.id(i)] = {track, number, i};
+    for (std::size_t i = 0; i < lane.size(); ++i)
+      if (lane.id(i) < places.size())
+        places[lane.id(i)] = {static_cast<std::uint32_t>(track), static_cast<std::uint32_t>(number),
+                              static_cast<std::uint32_t>(i)};
   }
 
   std::optional<SpanPlace> at(const std::vector<Place>& places, std::size_t id) const {
