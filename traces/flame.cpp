@@ -10,6 +10,8 @@
 namespace shardscope {
 namespace {
 
+void add_to(std::int64_t& sum, std::int64_t amount) { sum = held_sum(sum, amount); }
+
 /// A tree that grows path by path, in no order of its own.
 struct GrowingNode {
   std::string name;
@@ -24,12 +26,12 @@ class GrowingTree {
     for (const FlameStack& stack : stacks) {
       if (stack.amount <= 0) continue;
       std::uint32_t at = 0;
-      nodes_[at].whole[run] += stack.amount;
+      add_to(nodes_[at].whole[run], stack.amount);
       for (const std::string& frame : stack.frames) {
         at = child(at, frame);
-        nodes_[at].whole[run] += stack.amount;
+        add_to(nodes_[at].whole[run], stack.amount);
       }
-      nodes_[at].own[run] += stack.amount;
+      add_to(nodes_[at].own[run], stack.amount);
       nodes_[at].look = stack.look;
     }
   }
@@ -146,7 +148,7 @@ std::string folded_text(std::span<const FlameStack> stacks) {
     std::string line;
     for (const std::string& frame : stack.frames)
       line += (line.empty() ? "" : ";") + folded_frame(frame);
-    amounts[line] += stack.amount;
+    add_to(amounts[line], stack.amount);
   }
   std::string text;
   for (const auto& [line, amount] : amounts) text += fmt::format("{} {}\n", line, amount);

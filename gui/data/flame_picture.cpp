@@ -260,7 +260,8 @@ FlameMatches flame_matches(const FlameTree& tree, std::string_view text) {
     if (!is_match) continue;
     matches.nodes.push_back(i);
     if (is_within[node.parent]) continue;
-    for (std::size_t run = 0; run < flame_runs; ++run) matches.amounts[run] += node.whole[run];
+    for (std::size_t run = 0; run < flame_runs; ++run)
+      matches.amounts[run] = held_sum(matches.amounts[run], node.whole[run]);
   }
   return matches;
 }

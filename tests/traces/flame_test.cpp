@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "tests/traces/chrome_text.h"
 #include "tests/traces/match_samples.h"
 #include "tests/traces/sample_traces.h"
@@ -46,6 +52,13 @@ TEST(FlameTree, KeepsEqualNodesInTheirOrder) {
   EXPECT_EQ(tree.nodes[1].name, "h.3");
   EXPECT_EQ(tree.nodes[2].name, "h.2");
   EXPECT_EQ(tree.nodes[3].name, "h.10");
+}
+
+TEST(FlameTree, HoldsSumsThatNoIntegerTakes) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  const std::vector<FlameStack> stacks{{{"a"}, most}, {{"a"}, 2}, {{"b"}, most - 1}};
+  EXPECT_EQ(flame_tree(stacks).nodes[0].whole[0], most);
+  EXPECT_EQ(folded_text(stacks), "a 9223372036854775807\nb 9223372036854775806\n");
 }
 
 TEST(FlameTree, OfNothingIsItsRoot) { EXPECT_TRUE(flame_tree({}).empty()); }

@@ -200,8 +200,9 @@ class HostStacks {
 
   void add_activity(std::uint32_t event, std::uint32_t launch) {
     const Context context = launch == event ? Context{} : contexts_[launch];
-    amounts_[{context.phase, context.modules, context.operation, trace_.events.name[event],
-              trace_.events.span_class[event]}] += trace_.events.duration_ns[event];
+    add({context.phase, context.modules, context.operation, trace_.events.name[event],
+         trace_.events.span_class[event]},
+        event);
   }
 
   void add_operator(std::uint32_t event) {
@@ -213,8 +214,12 @@ class HostStacks {
         (around == no_event || contexts_[around].operation == no_name);
     if (!is_outermost) return;
     const Context& context = contexts_[event];
-    amounts_[{context.phase, context.modules, context.operation, no_name, SpanClass::compute}] +=
-        trace_.events.duration_ns[event];
+    add({context.phase, context.modules, context.operation, no_name, SpanClass::compute}, event);
+  }
+
+  void add(const Key& key, std::uint32_t event) {
+    std::int64_t& amount = amounts_[key];
+    amount = held_sum(amount, std::max<std::int64_t>(0, trace_.events.duration_ns[event]));
   }
 
   /// A unit's annotation stands for the unit's modules.
