@@ -112,11 +112,4 @@ void read_floats(const PositionedFile& file, const ArchivedTensor& tensor, std::
 void check_storage(const PositionedFile& file, const ArchivedTensor& tensor,
                    const std::string& tensor_name, std::vector<std::byte>& scratch);
 
-/// Such an archive of a contiguous float32 tensor without the bytes of its storage: `head` comes
-/// before them, `tail` after them.
-struct ArchiveFrame {
-  std::string head, tail;
-};
-ArchiveFrame archive_frame(const Shape& shape, std::uint32_t storage_crc32);
-
 }  // namespace shardscope
