@@ -225,7 +225,7 @@ std::vector<RecordedRun> predict_recordings(const RecordingSettings& facts, cons
   std::vector<Schedule> schedules;
   for (const RecordingSettings& one : settings) {
     recordings.push_back(read_recording(EventLog(events_file(folder, one)), one.place));
-    schedules.push_back(recordings.back().schedule);
+    schedules.push_back(std::move(recordings.back().schedule));
   }
   std::vector<std::optional<PeerArrivals>> peers(schedules.size(), PeerArrivals{});
   if (schedules.size() > 1) {
@@ -234,9 +234,11 @@ std::vector<RecordedRun> predict_recordings(const RecordingSettings& facts, cons
       peers[i] = found ? std::optional(std::move((*found)[i])) : std::nullopt;
   }
   std::vector<RecordedRun> runs;
-  for (std::size_t i = 0; i < settings.size(); ++i)
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    recordings[i].schedule = std::move(schedules[i]);
     runs.push_back(
         predict_rank(settings[i], std::move(recordings[i]), std::move(peers[i]), profile));
+  }
   return runs;
 }
 

@@ -124,8 +124,12 @@ std::optional<std::int64_t> contiguous_elements(const Shape& shape, const Shape&
 
 }  // namespace
 
-PositionedFile::PositionedFile(std::filesystem::path path)
-    : path_(std::move(path)), file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+PositionedFile::PositionedFile(std::filesystem::path path) : path_(std::move(path)), bytes_(-1) {
+  open();
+}
+
+void PositionedFile::open() {
+  file_ = FileDescriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status {};
   if (!file_.valid() || ::fstat(file_.get(), &status) != 0)
     throw Error({.where = path_.string(),
@@ -133,6 +137,10 @@ PositionedFile::PositionedFile(std::filesystem::path path)
                  .way_out = {}});
   if (!S_ISREG(status.st_mode))
     throw Error({.where = path_.string(), .what = "is no regular file", .way_out = {}});
+  if (bytes_ >= 0 && bytes_ != status.st_size)
+    throw Error({.where = path_.string(),
+                 .what = fmt::format("had {} bytes and has {} now", bytes_, status.st_size),
+                 .way_out = "read it when nobody writes it"});
   bytes_ = status.st_size;
 }
 
@@ -161,6 +169,9 @@ TorchArchive::TorchArchive(const PositionedFile& file, std::int64_t offset, std:
   if (pickle.bytes > bounds.pickle_bytes)
     throw error(fmt::format("its pickle is longer than {} bytes", bounds.pickle_bytes));
   const std::string text = text_at(file, pickle.header, pickle.bytes);
+  if (crc32_of(text) != pickle.crc32)
+    throw error(fmt::format("its pickle is damaged: its checksum is {} and was {}",
+                            crc32_text(crc32_of(text)), crc32_text(pickle.crc32)));
   TextOf input(text);
   pickle_ = read_pickle(input, path_,
                         {.max_bytes = bounds.pickle_bytes,

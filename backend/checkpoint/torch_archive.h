@@ -30,7 +30,11 @@ class PositionedFile {
   explicit PositionedFile(std::filesystem::path path);
   const std::filesystem::path& path() const { return path_; }
   std::int64_t bytes() const { return bytes_; }
-  /// Throws Error where the file ends before.
+  bool is_open() const { return file_.valid(); }
+  void close() { file_ = FileDescriptor(); }
+  /// Opens it again. Throws Error where its size is not what it was.
+  void open();
+  /// Throws Error where the file ends before. The file is open.
   void read(std::int64_t offset, std::span<std::byte> out) const;
 
  private:

@@ -133,6 +133,7 @@ class AccelerateTraining(Training):
         from accelerate import Accelerator, FullyShardedDataParallelPlugin, PartialState
         from accelerate.utils import DistributedType
         super().__init__(model, version)
+        self.kind = kind
         self.accelerator = Accelerator(cpu=True)
         self.accelerator.state.distributed_type = PartialState().distributed_type = DistributedType.FSDP
         self.accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin(fsdp_version=version, state_dict_type=kind,
@@ -157,7 +158,17 @@ class AccelerateTraining(Training):
         self.accelerator.save_state(target)
 
     def load(self, source):
+        if self.version == 1 and self.kind == "SHARDED_STATE_DICT":
+            self.make_states()
         self.accelerator.load_state(source)
+
+    def make_states(self):
+        """accelerate 1.15 loads no states into an optimizer that has none, under FSDP1; neither from folders of its own."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = 0.0
+            for parameter in group["params"]:
+                parameter.grad = torch.zeros_like(parameter)
+        self.optimizer.step()
 
 
 class DdpTraining(AccelerateTraining):
