@@ -359,6 +359,8 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   scenario.session = {.compute_capability = q.gpu.compute_capability.value_or(usual_capability),
                       .attention = attention_of(q, ring)};
   for (std::string& text : assumptions(q.job, job)) scenario.assumed.push_back(std::move(text));
+  scenario.assumed.insert(scenario.assumed.end(), q.sharding.recipe_notes.begin(),
+                          q.sharding.recipe_notes.end());
   if (size_of_axis(settings.mesh, "tp") > 1)
     scenario.assumed.emplace_back(
         "sequence parallel norms, loss parallel, synchronous tensor parallelism");
