@@ -13,9 +13,9 @@
 
 #include "backend/checkpoint/checkpoint_folder.h"
 #include "backend/checkpoint/checkpoint_reader.h"
-#include "backend/checkpoint/dcp_folder.h"
 #include "backend/checkpoint/foreign_reader.h"
 #include "backend/checkpoint/rewrite.h"
+#include "backend/checkpoint/torch_export.h"
 #include "cli/output_options.h"
 #include "cli/output_path.h"
 #include "cli/progress_line.h"
@@ -37,7 +37,7 @@ constexpr std::int64_t most_ranks = 1 << 20;
 
 struct CheckpointOptions {
   std::vector<std::string> arguments;  ///< what to do, then checkpoints
-  std::optional<std::string> folder, to, model;
+  std::optional<std::string> folder, to, model, under, groups;
   std::optional<std::int64_t> world, next_token;
   OutputOptions output;
 };
@@ -292,7 +292,7 @@ int world_of(const CheckpointOptions& options, std::int64_t unless_given) {
       {.where = "--world", .what = fmt::format("expected 1 to {}, got {}", most_ranks, world)});
 }
 
-enum class Layout { sharded, full, dcp };
+enum class Layout { sharded, full, dcp, accelerate, trainer };
 
 ExitCode tell_written(const CheckpointOptions& options, const fs::path& place,
                       const fs::path& from) {
@@ -329,31 +329,85 @@ std::unique_ptr<Checkpoint> open_any(const CheckpointOptions& options, const fs:
       ForeignModel{.config = config, .next_token = options.next_token.value_or(0)});
 }
 
-ExitCode export_folder(const CheckpointOptions& options, Checkpoint& from, const fs::path& place) {
-  export_dcp(from, place);
+TorchParallel parallel_of(const CheckpointOptions& options) {
+  if (!options.under || options.under == "fsdp") return TorchParallel::fsdp;
+  if (options.under == "fsdp_full") return TorchParallel::fsdp_full;
+  if (options.under == "ddp") return TorchParallel::ddp;
+  throw Error({.where = "--under",
+               .what = fmt::format("\"{}\" is none of fsdp, fsdp_full, ddp", *options.under),
+               .way_out = "give fsdp for SHARDED_STATE_DICT, fsdp_full for FULL_STATE_DICT, ddp "
+                          "also for one process"});
+}
+
+TorchGrouping grouping_of(const CheckpointOptions& options) {
+  if (!options.groups || options.groups == "by_decay") return TorchGrouping::by_decay;
+  if (options.groups == "one") return TorchGrouping::one;
+  throw Error({.where = "--groups",
+               .what = fmt::format("\"{}\" is none of by_decay, one", *options.groups),
+               .way_out = "give one for an optimizer of model.parameters()"});
+}
+
+ExitCode tell_exported(const CheckpointOptions& options, const Checkpoint& from,
+                       const fs::path& place, std::string_view kind, const std::string& meant_for) {
   const std::int64_t step = from.index().progress.step;
   if (options.output.json)
     print(dump({{"schema", schema},
                 {"folder", place.string()},
                 {"from", from.folder().string()},
                 {"step", step},
-                {"kind", "dcp"}}));
+                {"kind", kind}}));
   else
-    print(
-        fmt::format("{}: step {}, for torch.distributed.checkpoint.load\n", place.string(), step));
+    print(fmt::format("{}: step {}, for {}\n", place.string(), step, meant_for));
   return ExitCode::done;
+}
+
+/// As another library writes it.
+ExitCode export_folder(const CheckpointOptions& options, Checkpoint& from, const fs::path& place,
+                       Layout to) {
+  if (to == Layout::dcp) {
+    export_dcp(from, place);
+    return tell_exported(options, from, place, "dcp", "torch.distributed.checkpoint.load");
+  }
+  const TorchLibrary library =
+      to == Layout::accelerate ? TorchLibrary::accelerate : TorchLibrary::trainer;
+  const int world = world_of(options, from.index().layout.world);
+  export_for_library(from,
+                     {.library = library,
+                      .parallel = parallel_of(options),
+                      .grouping = grouping_of(options),
+                      .world = world},
+                     place);
+  if (library == TorchLibrary::trainer)
+    return tell_exported(options, from, place, "trainer",
+                         "Trainer.train(resume_from_checkpoint=...)");
+  return tell_exported(options, from, place, "accelerate",
+                       fmt::format("Accelerator.load_state on {} ranks", world));
+}
+
+/// Only `convert --to accelerate` and `--to trainer` have these.
+void refuse_library_options(const CheckpointOptions& options, Layout to) {
+  if (to == Layout::accelerate || to == Layout::trainer) return;
+  const std::pair<bool, std::string_view> given[] = {{options.under.has_value(), "--under"},
+                                                     {options.groups.has_value(), "--groups"}};
+  for (const auto& [is_given, name] : given)
+    if (is_given)
+      throw Error({.where = std::string(name),
+                   .what = "is of --to accelerate and --to trainer alone",
+                   .way_out = "leave it out"});
 }
 
 ExitCode rewrite(const CheckpointOptions& options, const std::vector<fs::path>& places, Layout to) {
   if (!options.folder)
     throw Error({.where = "-o", .what = "no folder was given", .way_out = "give -o FOLDER"});
+  refuse_library_options(options, to);
   const fs::path place = *options.folder;
   ProgressLine line(options.output);
   const fs::path from = one_checkpoint(places);
   refuse_over_input(place, from, "-o");
   line.update(fmt::format("reads {}", from.string()));
   const std::unique_ptr<Checkpoint> checkpoint = open_any(options, from);
-  if (to == Layout::dcp) return export_folder(options, *checkpoint, place);
+  if (to != Layout::full && to != Layout::sharded)
+    return export_folder(options, *checkpoint, place, to);
   // Another library's checkpoint becomes one file, unless --world says otherwise.
   const int saved_by = is_foreign(from) ? 1 : checkpoint->index().layout.world;
   if (to == Layout::full)
@@ -367,10 +421,14 @@ Layout layout_of(const CheckpointOptions& options) {
   if (options.to == "sharded") return Layout::sharded;
   if (options.to == "full") return Layout::full;
   if (options.to == "dcp") return Layout::dcp;
-  throw Error({.where = "--to",
-               .what = options.to ? fmt::format("\"{}\" is none of sharded, full, dcp", *options.to)
-                                  : "no format was given",
-               .way_out = "give --to sharded, --to full or --to dcp"});
+  if (options.to == "accelerate") return Layout::accelerate;
+  if (options.to == "trainer") return Layout::trainer;
+  throw Error(
+      {.where = "--to",
+       .what = options.to ? fmt::format("\"{}\" is none of sharded, full, dcp, accelerate, trainer",
+                                        *options.to)
+                          : "no format was given",
+       .way_out = "give --to sharded, full, dcp, accelerate or trainer"});
 }
 
 /// `list` and `verify` only read.
@@ -379,6 +437,8 @@ void refuse_what_writes(const CheckpointOptions& options, const std::string& act
       {options.folder.has_value(), "-o"},
       {options.to.has_value(), "--to"},
       {options.world.has_value(), "--world"},
+      {options.under.has_value(), "--under"},
+      {options.groups.has_value(), "--groups"},
       {options.model.has_value(), "--model"},
       {options.next_token.has_value(), "--next-token"}};
   for (const auto& [is_given, name] : given)
@@ -425,9 +485,21 @@ void declare_checkpoint(Command& command) {
   command.heading("What is written");
   command.option("-o", options->folder, {"FOLDER", "the new checkpoint; must not be there yet"});
   command.option("--to", options->to,
-                 {"sharded|full|dcp", "of convert; dcp: PyTorch's torch.distributed.checkpoint"});
+                 {"sharded|full|dcp|accelerate|trainer",
+                  "of convert; dcp: PyTorch's torch.distributed.checkpoint; accelerate: for "
+                  "Accelerator.load_state; trainer: for transformers' Trainer"});
   command.option("--world", options->world,
-                 {"N", "of reshard and convert: files, one a rank (default: as it was saved)"});
+                 {"N",
+                  "of reshard and convert: files, one a rank; of --to accelerate: ranks that go on "
+                  "(default: as it was saved)"});
+  command.option("--under", options->under,
+                 {"fsdp|fsdp_full|ddp",
+                  "of --to accelerate and trainer, how the job goes on: FSDP1 or FSDP2 with "
+                  "SHARDED_STATE_DICT (default) or FULL_STATE_DICT; DDP or one process"});
+  command.option("--groups", options->groups,
+                 {"by_decay|one",
+                  "there, param_groups of the script's optimizer: matrices first, then what does "
+                  "not decay, as the Trainer's (default), or all parameters in one"});
   command.heading("For a checkpoint of PyTorch, accelerate or DeepSpeed");
   command.option(
       "--model", options->model,
@@ -445,6 +517,10 @@ void declare_checkpoint(Command& command) {
         "parts of equal size for 8 ranks; `train --resume` does not need that"},
        {"shardscope checkpoint convert runs/job --to dcp -o for_pytorch",
         "for torch.distributed.checkpoint.load, FSDP1 and FSDP2"},
+       {"shardscope checkpoint convert runs/job --to accelerate --world 8 -o for_accelerate",
+        "for accelerator.load_state(\"for_accelerate\") in a script on 8 ranks under FSDP"},
+       {"shardscope checkpoint convert runs/job --to trainer --under ddp -o checkpoint-500",
+        "for trainer.train(resume_from_checkpoint=\"checkpoint-500\")"},
        {"shardscope checkpoint convert from_pytorch --to sharded --model gpt2/ -o ours",
         "what torch.distributed.checkpoint, FSDP, accelerate or DeepSpeed saved, for "
         "`train --resume ours`"},

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "cli/on_off.h"
 #include "core/base/error.h"
@@ -55,6 +56,26 @@ Model with_dtype(Model model, Dtype dtype) {
   return model;
 }
 
+/// None: off.
+std::optional<eager::UnslothSettings> unsloth_of(const FineTuningOptions& options,
+                                                 const Model& model) {
+  if (!options.unsloth || *options.unsloth == "off") return std::nullopt;
+  if (*options.unsloth != "xformers" && *options.unsloth != "sdpa")
+    throw Error(
+        {.where = "--unsloth",
+         .what = fmt::format("expected xformers, sdpa or off, got \"{}\"", *options.unsloth),
+         .way_out = {}});
+  if (!options.peft)
+    throw Error({.where = "--unsloth",
+                 .what = "only its adapters are known here, not full fine-tuning",
+                 .way_out = "add --peft r=16,targets=all-linear, or leave it out"});
+  if (!eager::has_unsloth_patches(model.family))
+    throw Error({.where = "--unsloth",
+                 .what = fmt::format("its patches of {} are not known here", model.family),
+                 .way_out = "it is known for llama, mistral, qwen2 and qwen3"});
+  return eager::UnslothSettings{.xformers = *options.unsloth == "xformers"};
+}
+
 }  // namespace
 
 void declare_fine_tuning_options(Command& command, FineTuningOptions& options) {
@@ -80,6 +101,12 @@ void declare_fine_tuning_options(Command& command, FineTuningOptions& options) {
                   "of --precision, else of config.json)"});
   command.option("--trainable-dtype", options.trainable_dtype,
                  {"DTYPE", "dtype that what trains is cast to before training (default: none)"});
+  command.option(
+      "--unsloth", options.unsloth,
+      {"xformers|sdpa|off",
+       "Unsloth's FastLanguageModel on one GPU: its kernels, its loss in parts, and with "
+       "--checkpointing full the inputs of blocks in host memory; attention by xformers, "
+       "or by PyTorch where that is not installed (default: off)"});
 }
 
 Model in_given_dtypes(const FineTuningOptions& options, Model model) {
@@ -97,12 +124,14 @@ std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& op
                             ? parse_quantization(*options.quantization, "--quantization")
                             : read_quantization(config);
   if (!tuning.quantization && !options.peft) {
+    unsloth_of(options, model);
     if (prepares(options))
       throw Error({.where = "--prepare-kbit",
                    .what = "prepares a quantised base for adapters, and there is none",
                    .way_out = "add --quantization nf4 and --peft, or leave it out"});
     return std::nullopt;
   }
+  tuning.unsloth = unsloth_of(options, model);
   if (options.peft) tuning.adapter = parse_lora_config(*options.peft, "--peft", model.family);
   if (tuning.quantization && !tuning.adapter)
     throw Error(
@@ -123,6 +152,16 @@ std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& op
 void apply_fine_tuning(eager::FineTuningSetup tuning,
                        const std::optional<std::string>& checkpointing,
                        eager::TrainingSetup& setup) {
+  if (tuning.unsloth && setup.world > 1)
+    throw Error({.where = "--unsloth",
+                 .what = fmt::format("is predicted on one GPU only, and there are {}", setup.world),
+                 .way_out = "give --world 1, or leave it out"});
+  const bool plain = std::holds_alternative<eager::PlainSetup>(setup.runtime) ||
+                     std::holds_alternative<eager::ddp::Options>(setup.runtime);
+  if (tuning.unsloth && !plain)
+    throw Error({.where = "--unsloth",
+                 .what = "is predicted without FSDP and DeepSpeed only",
+                 .way_out = "give --runtime ddp, or leave it out"});
   if (checkpointing) {
     const auto choice = eager::parse_checkpoint_choice(*checkpointing, "--checkpointing");
     if (choice.selective)

@@ -15,7 +15,7 @@ namespace shardscope {
 
 struct FineTuningOptions {
   std::optional<std::string> peft, quantization, prepare_kbit;
-  std::optional<std::string> base_dtype, trainable_dtype;
+  std::optional<std::string> base_dtype, trainable_dtype, unsloth;
 };
 
 void declare_fine_tuning_options(Command& command, FineTuningOptions& options);

@@ -48,15 +48,19 @@ void apply_pipeline(const JobOptions& options, Job& job) {
     pipeline.schedule = parse_pipeline_schedule(*options.pipeline_schedule, "--pipeline-schedule");
   if (options.pipeline_stages)
     parse_stages(*options.pipeline_stages, "--pipeline-stages", pipeline);
+  if (options.pipeline_checkpoint)
+    pipeline.checkpoint =
+        parse_pipeline_checkpoint(*options.pipeline_checkpoint, "--pipeline-checkpoint");
   std::int64_t stages = pipeline.stages_per_rank;
   set_size(options.stages_per_rank, "--stages-per-rank", stages);
   pipeline.stages_per_rank = static_cast<int>(std::min<std::int64_t>(stages, 1025));
-  const bool asked =
-      options.pipeline_schedule || options.pipeline_stages || options.stages_per_rank;
+  const bool asked = options.pipeline_schedule || options.pipeline_stages ||
+                     options.stages_per_rank || options.pipeline_checkpoint;
   if (asked && job.strategy.mesh.pipeline == 1) {
-    throw Error({.where = options.pipeline_schedule ? "--pipeline-schedule"
-                          : options.pipeline_stages ? "--pipeline-stages"
-                                                    : "--stages-per-rank",
+    throw Error({.where = options.pipeline_schedule     ? "--pipeline-schedule"
+                          : options.pipeline_stages     ? "--pipeline-stages"
+                          : options.pipeline_checkpoint ? "--pipeline-checkpoint"
+                                                        : "--stages-per-rank",
                  .what = "the mesh has no pipeline",
                  .way_out = "give for example --mesh pipeline=2"});
   }
@@ -112,6 +116,10 @@ void declare_job_options(Command& command, JobOptions& options) {
                  {"layers|work|time|memory|N,N,...",
                   "deals layers out to stages: as many each (default), as many matrix elements "
                   "each, by predicted time or memory, or as given"});
+  command.option("--pipeline-checkpoint", options.pipeline_checkpoint,
+                 {"never|except_last|always",
+                  "micro-batches of GPipe whose stages run their whole forward again before the "
+                  "backward, as in PyTorch's Pipe (default: never)"});
   command.option("--stages-per-rank", options.stages_per_rank,
                  {"N",
                   "stages of a rank under the interleaved schedules and LoopedBFS; 2 under the "

@@ -19,7 +19,7 @@ struct JobOptions {
   std::optional<std::string> runtime;  ///< ShardingOptions declares it
   std::optional<std::string> strategy, mesh, wrap, checkpointing, prefetch, precision, offload,
       memory_budget;
-  std::optional<std::string> pipeline_schedule, pipeline_stages;
+  std::optional<std::string> pipeline_schedule, pipeline_stages, pipeline_checkpoint;
   std::optional<std::int64_t> stages_per_rank;
 };
 

@@ -57,6 +57,7 @@ std::vector<TextOption> text_options(const JobSettings& settings) {
           {"prepare_kbit", pytorch.fine_tuning.prepare_kbit},
           {"base_dtype", pytorch.fine_tuning.base_dtype},
           {"trainable_dtype", pytorch.fine_tuning.trainable_dtype},
+          {"unsloth", pytorch.fine_tuning.unsloth},
           {"allocator", pytorch.allocator}};
 }
 

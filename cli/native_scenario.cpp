@@ -37,6 +37,11 @@ int world_of(const JobOptions& options, const PlaceOptions& place, const Job& jo
   return options.job ? job.ranks : 1;
 }
 
+void add_assumed(const NativeScenario& scenario, Schedule& schedule) {
+  schedule.assumed.insert(schedule.assumed.begin(), scenario.assumed.begin(),
+                          scenario.assumed.end());
+}
+
 }  // namespace
 
 Model trained_model(const Job& job, const ModelOptions& options) {
@@ -96,16 +101,27 @@ Target native_target(const Job& job, const DeviceKind& device) {
   return target;
 }
 
+NativeTraining native_training(const NativeScenario& scenario) {
+  return {.model = scenario.model,
+          .strategy = scenario.strategy,
+          .workload = scenario.workload,
+          .pipeline = scenario.job.pipeline,
+          .memory_budget = scenario.job.memory_budget};
+}
+
 Schedule schedule_of(const NativeScenario& scenario, const DeviceKind& device) {
-  Schedule schedule = native_schedule({.model = scenario.model,
-                                       .strategy = scenario.strategy,
-                                       .workload = scenario.workload,
-                                       .pipeline = scenario.job.pipeline,
-                                       .memory_budget = scenario.job.memory_budget},
-                                      scenario.rank, native_target(scenario.job, device));
-  schedule.assumed.insert(schedule.assumed.begin(), scenario.assumed.begin(),
-                          scenario.assumed.end());
+  Schedule schedule = native_schedule(native_training(scenario), scenario.rank,
+                                      native_target(scenario.job, device));
+  add_assumed(scenario, schedule);
   return schedule;
+}
+
+std::vector<Schedule> schedules_of_stages(const NativeScenario& scenario,
+                                          const DeviceKind& device) {
+  std::vector<Schedule> schedules = native_schedules_of_stages(
+      native_training(scenario), scenario.rank, native_target(scenario.job, device));
+  for (Schedule& schedule : schedules) add_assumed(scenario, schedule);
+  return schedules;
 }
 
 }  // namespace shardscope

@@ -10,6 +10,7 @@
 #include "core/model/huggingface.h"
 #include "core/model/model.h"
 #include "core/native/job.h"
+#include "core/native/native_training.h"
 #include "core/schedule/schedule.h"
 #include "core/schedule/strategy.h"
 #include "core/schedule/target.h"
@@ -51,7 +52,12 @@ struct DeviceKind {
 /// What a device asks of the schedules that it runs.
 Target native_target(const Job& job, const DeviceKind& device);
 
+/// What the native runtime is asked for; the scenario must outlive it.
+NativeTraining native_training(const NativeScenario& scenario);
+
 /// The schedule of the scenario's rank, with the scratch that the device's kernels want.
 Schedule schedule_of(const NativeScenario& scenario, const DeviceKind& device);
+/// Of the scenario's rank and its peers in the other stages of the pipeline, in order.
+std::vector<Schedule> schedules_of_stages(const NativeScenario& scenario, const DeviceKind& device);
 
 }  // namespace shardscope

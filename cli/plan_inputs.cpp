@@ -296,6 +296,7 @@ class Resolver {
     inputs.goals = options_.asked_goals();
     inputs.objective = options_.asked_objective();
     inputs.strategies = options_.asked_strategies();
+    inputs.pipelines = options_.asked_pipelines();
     inputs.places = options_.asked_places().value_or(inputs.places);
   }
 

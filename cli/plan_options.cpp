@@ -13,6 +13,9 @@
 namespace shardscope {
 namespace {
 
+/// Of --strategy: pipelines, whatever is sharded inside.
+constexpr std::string_view pipeline_word = "pipeline";
+
 void declare_training(Command& command, PlanOptions& options) {
   JobOptions& job = options.job;
   command.heading("What is trained");
@@ -35,10 +38,12 @@ void declare_space(Command& command, PlanOptions& options) {
       "--runtime", options.runtimes,
       {"LIST",
        "native, fsdp1, fsdp2, ddp, deepspeed (default: on GPUs all but native, on CPUs native)"});
-  command.option("--strategy", options.job.strategy,
-                 {"LIST",
-                  "no_shard, zero1, shard_grad_op, full_shard, hybrid_shard, hybrid_shard_zero2 "
-                  "(default: all)"});
+  command.option(
+      "--strategy", options.job.strategy,
+      {"LIST",
+       "no_shard, zero1, shard_grad_op, full_shard, hybrid_shard, hybrid_shard_zero2, and "
+       "pipeline: the native runtime's pipelines with any of these inside (default: "
+       "all)"});
   command.option("--accelerate", options.sharding.accelerate,
                  {"FILE",
                   "your accelerate file: its place among the strategies, and the smallest change "
@@ -139,7 +144,22 @@ std::vector<TrainingPrecision> PlanOptions::asked_precisions() const {
 }
 
 std::vector<ShardingStrategy> PlanOptions::asked_strategies() const {
-  return parsed_list(job.strategy, "--strategy", parse_sharding_strategy);
+  std::vector<ShardingStrategy> strategies;
+  if (!job.strategy) return strategies;
+  const std::vector<std::string> words = words_of_list(*job.strategy);
+  if (words.empty()) throw Error({.where = "--strategy", .what = "the list is empty"});
+  for (const std::string& word : words)
+    if (word != pipeline_word) strategies.push_back(parse_sharding_strategy(word, "--strategy"));
+  return strategies;
+}
+
+planner::PipelinesAsked PlanOptions::asked_pipelines() const {
+  using enum planner::PipelinesAsked;
+  if (!job.strategy) return beside;
+  const std::vector<std::string> words = words_of_list(*job.strategy);
+  const auto named = std::ranges::count(words, pipeline_word);
+  if (named == 0) return not_at_all;
+  return named == std::ssize(words) ? alone : beside;
 }
 
 planner::Objective PlanOptions::asked_objective() const {

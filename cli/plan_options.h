@@ -15,6 +15,7 @@
 #include "cli/sharding_options.h"
 #include "core/pytorch/plans/runtime_request.h"
 #include "core/schedule/strategy.h"
+#include "sim/planner/answer/inputs.h"
 #include "sim/planner/answer/run_cost.h"
 #include "sim/planner/search.h"
 
@@ -37,6 +38,7 @@ struct PlanOptions {
   std::vector<Runtime> asked_runtimes() const;
   std::vector<TrainingPrecision> asked_precisions() const;
   std::vector<ShardingStrategy> asked_strategies() const;
+  planner::PipelinesAsked asked_pipelines() const;
   planner::Objective asked_objective() const;
   std::optional<std::size_t> asked_places() const;
   planner::Goals asked_goals() const;

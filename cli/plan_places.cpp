@@ -7,6 +7,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "backend/job/folder_lock.h"
 #include "cli/figures.h"
@@ -17,6 +18,7 @@
 #include "core/format/atomic_file.h"
 #include "sim/planner/answer/basis.h"
 #include "sim/planner/choice_prediction.h"
+#include "sim/planner/pipeline_trial.h"
 #include "traces/run_folder.h"
 
 namespace shardscope {
@@ -27,6 +29,8 @@ namespace fs = std::filesystem;
 /// Of a step whose trace is left; of more of them the figures are, as the plan made them. A trace
 /// of 32 of an 8-billion-parameter model takes 4 s and 20 MB.
 constexpr int most_micro_batches = 8;
+/// Of a pipeline, whose ranks have a part of each micro-batch.
+constexpr int most_micro_batches_of_stages = 32;
 
 /// From which `simulate --job` makes the same prediction.
 void leave_job_of_place(const RunFolder& folder, const planner::Choice& choice,
@@ -36,13 +40,32 @@ void leave_job_of_place(const RunFolder& folder, const planner::Choice& choice,
   Job job = inputs.job;
   if (choice.runtime == Runtime::native) {
     job.strategy = planner::native_strategy(choice, inputs.model);
+    job.pipeline = choice.pipeline;
     job.batch = choice.batch;
     job.accumulate = choice.micro_batches;
+    // All places of a plan read the folder beside the chosen one's job.
+    if (job.data.empty()) job.data = {fs::absolute(folder.root / "../../data").lexically_normal()};
     return leave_job(folder, std::move(job), world, settings, std::nullopt);
   }
   options.job.precision = name_of(choice.precision);
   options.sharding.choice = fs::relative(folder.predicted_choice(), folder.root).string();
   leave_job(folder, std::move(job), world, settings, choice);
+}
+
+/// Of the first rank, as `simulate` leaves it; the traces of the others beside it.
+void leave_stages(const RunFolder& folder, const planner::Candidate& candidate,
+                  const planner::Basis& basis) {
+  std::vector<Prediction> stages = planner::predict_stages(candidate.choice, basis.trials);
+  stages.front().summary.margin = basis.inputs.margin;
+  if (candidate.choice.micro_batches > most_micro_batches_of_stages)
+    return write_summary(stages.front().summary, "simulate", folder.predicted_summary());
+  write_prediction(stages.front(), "simulate", folder);
+  const std::string title = planner::text_of(candidate.choice);
+  write_figures({&stages.front().trace}, {nullptr}, title, folder);
+  write_stages(stages, 0, folder);
+  StageTraces traces;
+  for (const Prediction& stage : stages) traces.predicted.push_back(&stage.trace);
+  write_stages_figure(traces, title, folder);
 }
 
 void leave_place(const RunFolder& folder, const planner::Candidate& candidate,
@@ -52,6 +75,7 @@ void leave_place(const RunFolder& folder, const planner::Candidate& candidate,
   const FolderLock lock(folder.root);
   write_atomically(folder.hardware(), to_json(inputs.profile));
   leave_job_of_place(folder, candidate.choice, inputs, options);
+  if (planner::is_pipelined(candidate.choice)) return leave_stages(folder, candidate, basis);
   if (candidate.choice.micro_batches > most_micro_batches)
     return write_summary(candidate.summary, "simulate", folder.predicted_summary());
   Prediction prediction = planner::predict(candidate.choice, basis.trials);

@@ -52,6 +52,14 @@ std::string band_text(const Summary& summary) {
                      rounded_text(summary.step_time_high));
 }
 
+/// Settings of a place, and of a pipeline how much of the step its ranks wait for each other.
+std::string settings_of(const planner::Candidate& candidate) {
+  const std::string settings = planner::settings_text(candidate.choice);
+  if (!candidate.summary.pipeline) return settings;
+  return fmt::format("{}, bubble {:.1f}%", settings,
+                     candidate.summary.pipeline->bubble_share * 100);
+}
+
 /// The best few, then those that are slower and leave more memory.
 std::string places_table(const planner::Answer& answer, const Painter& painter) {
   Table table({{"", Align::right},
@@ -77,7 +85,7 @@ std::string places_table(const planner::Answer& answer, const Painter& painter) 
                rounded_text(summary.time.exposed_communication),
                rounded_text(needed_memory(summary)),
                margin_text(summary)});
-    table.row({"", {"  " + planner::settings_text(candidate.choice), Paint::dim}});
+    table.row({"", {"  " + settings_of(candidate), Paint::dim}});
   }
   return table.text(painter);
 }

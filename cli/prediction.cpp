@@ -13,7 +13,7 @@
 #include "core/format/atomic_file.h"
 #include "core/native/pipeline_stages.h"
 #include "sim/engine/simulate_together.h"
-#include "sim/prediction/pipeline_prediction.h"
+#include "sim/planner/pipeline_trial.h"
 #include "sim/prediction/stage_balance.h"
 #include "traces/chrome_writer.h"
 #include "traces/predicted_buffers.h"
@@ -22,41 +22,8 @@ namespace shardscope {
 
 namespace {
 
-/// Which stages and how many layers each rank of the pipeline has.
-PredictedPipeline pipeline_of(const NativeScenario& scenario) {
-  const PipelineChoice& choice = scenario.job.pipeline;
-  const PipelineSetup setup =
-      pipeline_setup(scenario.strategy, choice, scenario.workload.micro_batches);
-  const std::vector<int> blocks =
-      blocks_of_stages(scenario.model, choice, setup.stages(), "--pipeline-stages");
-  const std::vector<int> rank_of_stage = rank_of_stages(setup);
-  const auto ranks = static_cast<std::size_t>(setup.ranks);
-  PredictedPipeline pipeline{.schedule = std::string(name_of(setup.kind)),
-                             .stages = std::vector<std::vector<int>>(ranks),
-                             .layers = std::vector<int>(ranks, 0)};
-  for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
-    const auto rank = static_cast<std::size_t>(rank_of_stage[stage]);
-    pipeline.stages[rank].push_back(static_cast<int>(stage));
-    pipeline.layers[rank] += blocks[stage];
-  }
-  return pipeline;
-}
-
 DeviceKind kind_of(const HardwareProfile& profile) {
   return {.kind = profile.device, .threads = profile.threads_per_rank};
-}
-
-/// Of the scenario's rank and its peers in the other stages, in order.
-std::vector<Schedule> schedules_of_stages(const NativeScenario& scenario,
-                                          const DeviceKind& device) {
-  const Mesh& mesh = scenario.strategy.mesh;
-  NativeScenario of_stage = scenario;
-  std::vector<Schedule> schedules;
-  for (int stage = 0; stage < mesh.pipeline; ++stage) {
-    of_stage.rank = data_parallel_rank(mesh, scenario.rank) + stage * mesh.replicate * mesh.shard;
-    schedules.push_back(schedule_of(of_stage, device));
-  }
-  return schedules;
 }
 
 /// The step of all stages together, and what each rank computes in it.
@@ -121,8 +88,8 @@ void deal_out_layers(NativeScenario& scenario, const HardwareProfile* profile) {
 std::vector<Prediction> predict_stages(const NativeScenario& scenario,
                                        const HardwareProfile& profile) {
   if (scenario.strategy.mesh.pipeline > 1)
-    return predict_pipeline(schedules_of_stages(scenario, kind_of(profile)), pipeline_of(scenario),
-                            profile);
+    return predict_pipeline(schedules_of_stages(scenario, kind_of(profile)),
+                            planner::predicted_pipeline(native_training(scenario)), profile);
   Schedule schedule = schedule_of(scenario, kind_of(profile));
   const PredictedRun run = native_run(schedule);
   std::vector<Prediction> predictions;

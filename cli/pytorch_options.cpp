@@ -295,6 +295,7 @@ void PytorchOptions::refuse_under_native() const {
       {fine_tuning.prepare_kbit.has_value(), "--prepare-kbit"},
       {fine_tuning.base_dtype.has_value(), "--base-dtype"},
       {fine_tuning.trainable_dtype.has_value(), "--trainable-dtype"},
+      {fine_tuning.unsloth.has_value(), "--unsloth"},
       {allocator.has_value(), "--allocator"}};
   for (const auto& [is_given, name] : foreign)
     if (is_given)

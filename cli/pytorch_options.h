@@ -41,6 +41,7 @@ void declare_pytorch_options(Command& command, PytorchOptions& options);
 /// Of the CUDA devices; none: not known.
 struct GpuKind {
   std::optional<int> compute_capability;
+  std::optional<Bytes> memory = {};  ///< that a process has beside its context
 };
 
 /// Fills in what the runtime did not decide: batch, loss, clipping, optimizer, attention, dropout.

@@ -103,6 +103,16 @@ void leave_one_rank_alone(eager::TrainingSetup& setup) {
     setup.runtime = eager::PlainSetup{};
 }
 
+/// Unsloth looks at what is free when the first loss is computed: the weights are there, and little
+/// else.
+void apply_free_memory(const GpuKind& gpu, PytorchScenario& scenario) {
+  auto& tuning = scenario.training.setup.fine_tuning;
+  if (!tuning || !tuning->unsloth || !gpu.memory) return;
+  Bytes free = *gpu.memory;
+  for (const Parameter& p : scenario.model.parameters) free -= p.elements() * size_of(p.dtype);
+  tuning->unsloth->loss_memory = eager::unsloth_loss_memory(free);
+}
+
 /// Of a model that is fine-tuned, transformers checkpoints its own layers.
 void apply_checkpointing(const PytorchQuestion& question, PytorchScenario& scenario) {
   const auto& text = question.job.checkpointing;
@@ -197,8 +207,9 @@ GpuKind gpu_of(const HardwareProfile& profile) {
                                      "predicted on",
                                      profile.name),
                  .way_out = "give --cluster h100_sxm or a measured GPU's"});
-  if (profile.compute_capability == 0) return {};
-  return {.compute_capability = profile.compute_capability};
+  const Bytes memory = profile.memory - profile.context_memory.value_or(Bytes{});
+  if (profile.compute_capability == 0) return {.compute_capability = {}, .memory = memory};
+  return {.compute_capability = profile.compute_capability, .memory = memory};
 }
 
 PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
@@ -236,6 +247,7 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   if (question.sharding.config) leave_one_rank_alone(scenario.training.setup);
   if (tuning) {
     apply_fine_tuning(std::move(*tuning), question.job.checkpointing, scenario.training.setup);
+    apply_free_memory(question.gpu, scenario);
     if (plan.runtime == Runtime::deepspeed)
       scenario.training.assumed.emplace_back(
           "adapters are partitioned as other parameters are: no recording of DeepSpeed confirms "

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -63,19 +64,30 @@ void take_adapter(const Recipe& recipe, FineTuningOptions& tuning) {
 void take_loop(const Recipe::OwnLoop& loop, const JobSettings& settings) {
   JobOptions& job = settings.job;
   fill_unset(job.batch, loop.batch);
-  if (!job.tokens_per_batch) fill_unset(job.accumulate, loop.micro_batches);
+  if (!job.tokens_per_batch && !job.accumulate) {
+    constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+    if (loop.sequences > 0 && job.seq && *job.seq <= most / loop.sequences)
+      job.tokens_per_batch = loop.sequences * *job.seq;
+    else
+      job.accumulate = loop.micro_batches;
+  }
   fill_unset(job.clip, loop.clip);
   if (!job.optimizer) {
     job.optimizer = loop.optimizer;
     if (!loop.implementation.empty())
       fill_unset(settings.pytorch.optimizer_implementation, loop.implementation);
   }
-  if (loop.checkpoints) fill_unset(job.checkpointing, "full");
+  if (!loop.checkpointing.empty()) fill_unset(job.checkpointing, loop.checkpointing);
   if (loop.steps_in_backward) fill_unset(settings.pytorch.optimizer_in_backward, "on");
   if (loop.offloads_activations) fill_unset(settings.pytorch.activation_offloading, "on");
   if (settings.sharding.names_file()) return;
   fill_unset(settings.sharding.runtime, loop.runtime);
   fill_unset(job.precision, loop.precision);
+  if (settings.sharding.runtime != loop.runtime) return;
+  if (!loop.mesh.empty()) fill_unset(job.mesh, loop.mesh);
+  if (!loop.strategy.empty()) fill_unset(job.strategy, loop.strategy);
+  if (!loop.compile.empty()) fill_unset(settings.pytorch.compile, loop.compile);
+  if (!loop.float8.empty()) fill_unset(settings.pytorch.float8, loop.float8);
 }
 
 /// The Trainer's arguments, which an option that names a runtime makes say the loop alone.
@@ -128,8 +140,8 @@ void note(const Recipe& recipe, const OutputOptions& output) {
 void declare_recipe_option(Command& command, ShardingOptions& options) {
   command.option("--config", options.config,
                  {"FILE",
-                  "the file of TRL, axolotl, LLaMA-Factory, ms-swift, litgpt or torchtune, told by "
-                  "its keys; options override it"});
+                  "the file of TRL, axolotl, LLaMA-Factory, ms-swift, litgpt, torchtune or "
+                  "torchtitan (TOML), told by its keys; options override it"});
 }
 
 void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputOptions& output) {
@@ -159,10 +171,12 @@ void take_recipe_to_plan(const JobSettings& settings, PlaceOptions& place, int r
   ShardingOptions& sharding = settings.sharding;
   if (!sharding.config) return;
   // A precision of the command line is a list of those to try.
-  const std::optional<std::string> precision = settings.job.precision;
-  const std::optional<std::int64_t> batch = settings.job.batch;
-  take_recipe(settings, place, output);
   JobOptions& job = settings.job;
+  const std::optional<std::string> precision = job.precision, strategy = job.strategy;
+  const std::optional<std::string> mesh = job.mesh, compile = settings.pytorch.compile;
+  const std::optional<std::string> float8 = settings.pytorch.float8;
+  const std::optional<std::int64_t> batch = job.batch;
+  take_recipe(settings, place, output);
   std::int64_t sequences = job.batch.value_or(1) * job.accumulate.value_or(1);
   if (sharding.recipe) {
     const std::string name = sharding.recipe->name();
@@ -183,6 +197,10 @@ void take_recipe_to_plan(const JobSettings& settings, PlaceOptions& place, int r
     job.tokens_per_batch = sequences * *job.seq * place.world.value_or(ranks_of_a_node);
   sharding.runtime.reset();
   job.precision = precision;
+  job.strategy = strategy;
+  job.mesh = mesh;
+  settings.pytorch.compile = compile;
+  settings.pytorch.float8 = float8;
   job.batch = batch;
   job.accumulate.reset();
   job.checkpointing.reset();

@@ -245,7 +245,7 @@ ExitCode run_record(const RecordOptions& options) {
   const int world = checked(options.world, "--world", 1, most_ranks);
   const std::vector<int> ranks = ranks_of(options, world);
   const int tokens = checked(options.tokens, "--tokens-per-batch", 0, INT32_MAX);
-  const RecordedCosts costs(profile);
+  const RecordedCosts costs(profile, world);
   RecordedCommand command{
       .arguments = options.command,
       .folder = folder_of(options),
@@ -272,7 +272,8 @@ ExitCode run_record(const RecordOptions& options) {
   if (code != 0)
     options.output.note(
         fmt::format("the command ended with exit code {}; what it did is recorded", code));
-  const std::vector<RecordedRun> runs = predict_recordings(facts, command.folder, profile);
+  const std::vector<RecordedRun> runs =
+      predict_recordings(facts, command.folder, profile, options.output);
   const RecordedRun& run = runs.front();
   leave_prediction(run, command.folder, profile);
   if (options.output.json) {

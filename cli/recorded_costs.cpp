@@ -4,6 +4,7 @@
 #include <charconv>
 #include <string>
 
+#include "core/pytorch/runtimes/record/operator_work.h"
 #include "core/schedule/schedule.h"
 #include "sim/engine/clock_options.h"
 
@@ -56,6 +57,23 @@ Duration RecordedCosts::call(const Fields& fields) const {
                                   static_cast<int>(number_of(fields[4]))));
 }
 
+/// Of an operator on the host's tensors; little work takes the time to dispatch it.
+Duration RecordedCosts::host(const Fields& fields) const {
+  const Bytes moved = host_work_of({.name = operator_name(fields[1]),
+                                    .inputs = tensors_of(fields[2]),
+                                    .outputs = tensors_of(fields[3]),
+                                    .flags = {}})
+                          .bytes;
+  if (moved < eager::least_host_work) return clocks_of(profile_).dispatch;
+  return clocks_of(profile_).launch + model_.host_time(moved, world_);
+}
+
+Duration RecordedCosts::copy(const Fields& fields) const {
+  const Bytes bytes{number_of(fields[1])};
+  const bool crosses = fields[2] == "HtoD" || fields[2] == "DtoH";
+  return crosses ? model_.host_copy_time(bytes) : model_.copy_time(bytes * 2);
+}
+
 Duration RecordedCosts::product(const Fields& fields) const {
   return model_.work_time(work_of(RecordedProduct{.shape = {.batch = number_of(fields[4]),
                                                             .m = number_of(fields[1]),
@@ -79,7 +97,8 @@ Duration RecordedCosts::cost_of(const Fields& fields) const {
   if (asks("call", 5) || asks("node", 5)) return call(fields);
   if (asks("product", 6)) return product(fields);
   if (asks("collective", 5)) return collective(fields);
-  if (asks("copy", 2)) return model_.copy_time({number_of(fields[1])});
+  if (asks("host", 4)) return host(fields);
+  if (asks("copy", 3)) return copy(fields);
   if (asks("set", 2))
     return model_.work_time(
         {.kind = WorkKind::fill, .dtype = Dtype::uint8, .bytes = {number_of(fields[1])}});

@@ -4,16 +4,20 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 
+#include "cli/progress_line.h"
 #include "cli/summary_text.h"
 #include "cli/terminal.h"
 #include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "core/format/json_reader.h"
+#include "sim/cost/cost_model.h"
 #include "sim/engine/peer_arrivals.h"
 
 namespace shardscope {
@@ -101,13 +105,20 @@ bool is_transfer(const Operation& operation) {
   return operation.kind == OperationKind::send || operation.kind == OperationKind::receive;
 }
 
-/// What is not known of waiting for other ranks; empty: nothing. No `peers`: the ranks cannot be
-/// played together.
-std::string doubt_of_waiting(const Recording& recording, const std::optional<PeerArrivals>& peers) {
+/// How a rank was played beside the others.
+struct Companions {
+  PeerArrivals peers;
+  std::string endless_wait;  ///< of ranks that cannot be played together; else empty
+};
+
+/// What is not known of waiting for other ranks; empty: nothing.
+std::string doubt_of_waiting(const Recording& recording, const Companions& others) {
   const std::vector<Operation>& all = recording.schedule.operations;
-  if (!peers)
-    return "played together, the recorded ranks would wait for each other without end: each is "
-           "played alone, and does not wait for the others";
+  if (!others.endless_wait.empty())
+    return fmt::format(
+        "played together, the recorded ranks would wait for each other without end ({}): each is "
+        "played alone, and does not wait for the others",
+        others.endless_wait);
   if (std::ranges::none_of(all, is_transfer)) return {};
   if (recording.schedule.steps.empty()) return {};
   const IndexRange last = recording.schedule.steps.back().operations;
@@ -115,7 +126,7 @@ std::string doubt_of_waiting(const Recording& recording, const std::optional<Pee
   for (std::uint32_t i = last.begin; i < last.end; ++i) {
     if (!is_transfer(all[i])) continue;
     ++transfers;
-    if (peers->empty() || (*peers)[i] == meets_nobody) ++alone;
+    if (others.peers.empty() || others.peers[i] == meets_nobody) ++alone;
   }
   if (alone == 0) return {};
   return fmt::format(
@@ -124,8 +135,50 @@ std::string doubt_of_waiting(const Recording& recording, const std::optional<Pee
       alone, transfers);
 }
 
+/// Of operators on tensors of the host; empty: a step has none.
+std::string doubt_of_host_work(const Schedule& schedule, const HardwareProfile& profile) {
+  if (schedule.steps.empty()) return {};
+  const IndexRange last = schedule.steps.back().operations;
+  const auto first = schedule.operations.begin();
+  const auto count = std::count_if(first + last.begin, first + last.end, [](const Operation& one) {
+    return one.kind == OperationKind::host;
+  });
+  if (count == 0) return {};
+  return fmt::format("{} operators of a step run on the host; {}", count, offload_timing(profile));
+}
+
+/// What the actions hold at most, by requests in PyTorch's blocks of 512 bytes; `held` before and
+/// after them.
+Bytes most_held(const Schedule& schedule, IndexRange actions, Bytes& held) {
+  constexpr std::int64_t block = 512;
+  Bytes most = held;
+  for (std::uint32_t i = actions.begin; i < actions.end; ++i) {
+    const HostAction& action = schedule.program.actions[i];
+    if (action.kind != HostActionKind::allocate && action.kind != HostActionKind::free) continue;
+    const std::int64_t asked = schedule.buffers[action.subject].bytes.count;
+    const Bytes bytes{(asked + block - 1) / block * block};
+    held = action.kind == HostActionKind::allocate ? held + bytes : held - bytes;
+    most = std::max(most, held);
+  }
+  return most;
+}
+
+/// Steps are what is predicted. What set-up holds before them the device must have, too.
+std::string doubt_of_setup(const Schedule& schedule) {
+  if (schedule.steps.empty()) return {};
+  Bytes held;
+  const std::uint32_t begin = schedule.steps.front().actions.begin;
+  const Bytes setup = most_held(schedule, {0, begin}, held);
+  const Bytes steps = most_held(schedule, {begin, schedule.steps.back().actions.end}, held);
+  if (setup <= steps) return {};
+  return fmt::format(
+      "set-up holds {} before the first step, and the steps at most {}: the device "
+      "needs room for set-up, too",
+      rounded_text(setup), rounded_text(steps));
+}
+
 std::vector<std::string> doubts(const RecordingSettings& facts, const Recording& recording,
-                                const std::optional<PeerArrivals>& peers) {
+                                const Companions& others, const HardwareProfile& profile) {
   std::vector<std::string> texts{
       "results of large operators were not computed: losses, routing and lengths that follow from "
       "them are invented"};
@@ -136,8 +189,10 @@ std::vector<std::string> doubts(const RecordingSettings& facts, const Recording&
     texts.push_back(fmt::format("rank{} {} stand{} for all {}", facts.ranks.size() > 1 ? "s" : "",
                                 fmt::join(facts.ranks, ", "), facts.ranks.size() > 1 ? "" : "s",
                                 facts.place.world));
-  if (std::string waiting = doubt_of_waiting(recording, peers); !waiting.empty())
-    texts.push_back(std::move(waiting));
+  for (std::string& doubt : std::array{doubt_of_waiting(recording, others),
+                                       doubt_of_host_work(recording.schedule, profile),
+                                       doubt_of_setup(recording.schedule)})
+    if (!doubt.empty()) texts.push_back(std::move(doubt));
   if (recording.unseen_kernels > 0)
     texts.push_back(fmt::format(
         "{} of {} kernels belong to no operator of PyTorch or Triton: their time is that "
@@ -188,11 +243,11 @@ void write_settings(const RecordingSettings& facts, const Recording& recording,
 namespace {
 
 /// Of the settings' rank, which waits for these peers.
-RecordedRun predict_rank(const RecordingSettings& facts, Recording recording,
-                         std::optional<PeerArrivals> peers, const HardwareProfile& profile) {
+RecordedRun predict_rank(const RecordingSettings& facts, Recording recording, Companions others,
+                         const HardwareProfile& profile) {
   RecordedRun run{.settings = facts, .recording = std::move(recording), .prediction = {}};
   Schedule schedule = run.recording.schedule;
-  schedule.assumed = doubts(facts, run.recording, peers);
+  schedule.assumed = doubts(facts, run.recording, others, profile);
   const Dtype dtype = compute_dtype(schedule);
   run.prediction = predict(std::move(schedule),
                            {.strategy = "recorded",
@@ -200,9 +255,32 @@ RecordedRun predict_rank(const RecordingSettings& facts, Recording recording,
                             .precision = std::string(name_of(dtype)),
                             .compute = dtype == Dtype::float32 ? Dtype::float32 : Dtype::bfloat16,
                             .tokens_per_step = facts.tokens,
-                            .peers = std::move(peers).value_or(PeerArrivals{})},
+                            .peers = std::move(others.peers)},
                            profile);
   return run;
+}
+
+/// Of each schedule's rank. Ranks that wait for each other often are played often: after two
+/// seconds a line says so.
+std::vector<Companions> companions_of(std::span<const Schedule> schedules,
+                                      const HardwareProfile& profile, const OutputOptions& output) {
+  std::vector<Companions> all(schedules.size());
+  if (schedules.size() < 2) return all;
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::seconds patience{2};
+  ProgressLine line(output);
+  const Clock::time_point begin = Clock::now();
+  RanksTogether together = peer_arrivals(schedules, profile, [&](std::size_t sweeps) {
+    if (Clock::now() - begin > patience)
+      line.update(fmt::format("finding how long {} ranks wait for each other: played {} times",
+                              schedules.size(), sweeps));
+  });
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (together)
+      all[i].peers = std::move(together.arrivals[i]);
+    else
+      all[i].endless_wait = together.endless_wait;
+  return all;
 }
 
 /// The settings' own rank first.
@@ -219,28 +297,27 @@ std::vector<RecordingSettings> settings_of_ranks(const RecordingSettings& facts)
 }  // namespace
 
 std::vector<RecordedRun> predict_recordings(const RecordingSettings& facts, const fs::path& folder,
-                                            const HardwareProfile& profile) {
+                                            const HardwareProfile& profile,
+                                            const OutputOptions& output) {
   const std::vector<RecordingSettings> settings = settings_of_ranks(facts);
   std::vector<Recording> recordings;
   std::vector<Schedule> schedules;
   for (const RecordingSettings& one : settings) {
     recordings.push_back(read_recording(EventLog(events_file(folder, one)), one.place));
-    schedules.push_back(recordings.back().schedule);
+    schedules.push_back(std::move(recordings.back().schedule));
   }
-  std::vector<std::optional<PeerArrivals>> peers(schedules.size(), PeerArrivals{});
-  if (schedules.size() > 1) {
-    std::optional<std::vector<PeerArrivals>> found = peer_arrivals(schedules, profile);
-    for (std::size_t i = 0; i < peers.size(); ++i)
-      peers[i] = found ? std::optional(std::move((*found)[i])) : std::nullopt;
-  }
+  std::vector<Companions> companions = companions_of(schedules, profile, output);
   std::vector<RecordedRun> runs;
-  for (std::size_t i = 0; i < settings.size(); ++i)
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    recordings[i].schedule = std::move(schedules[i]);
     runs.push_back(
-        predict_rank(settings[i], std::move(recordings[i]), std::move(peers[i]), profile));
+        predict_rank(settings[i], std::move(recordings[i]), std::move(companions[i]), profile));
+  }
   return runs;
 }
 
 std::vector<RecordedRun> predict_recordings(const fs::path& folder, const HardwareProfile& profile,
+                                            const OutputOptions& output,
                                             std::optional<std::int64_t> rank) {
   RecordingSettings settings = read_settings(folder);
   if (rank) {
@@ -250,7 +327,7 @@ std::vector<RecordedRun> predict_recordings(const fs::path& folder, const Hardwa
                                        fmt::join(settings.ranks, ", "))});
     settings.place.rank = static_cast<int>(*rank);
   }
-  return predict_recordings(settings, folder, profile);
+  return predict_recordings(settings, folder, profile, output);
 }
 
 std::string recorded_text(const std::vector<RecordedRun>& runs, const HardwareProfile& profile,

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/output_options.h"
 #include "cli/terminal.h"
 #include "core/recording/recorded_schedule.h"
 #include "sim/hardware/hardware_profile.h"
@@ -45,11 +46,13 @@ void write_settings(const RecordingSettings& facts, const Recording& recording,
 /// ranks that there are.
 std::vector<RecordedRun> predict_recordings(const std::filesystem::path& folder,
                                             const HardwareProfile& profile,
+                                            const OutputOptions& output,
                                             std::optional<std::int64_t> rank = std::nullopt);
 /// The same of logs that were just written.
 std::vector<RecordedRun> predict_recordings(const RecordingSettings& facts,
                                             const std::filesystem::path& folder,
-                                            const HardwareProfile& profile);
+                                            const HardwareProfile& profile,
+                                            const OutputOptions& output);
 
 /// Command, ranks, what was not known; then the summary of the first rank, and a line for each
 /// other.

@@ -12,6 +12,7 @@
 #include "cli/imported_report.h"
 #include "cli/output_options.h"
 #include "cli/output_path.h"
+#include "cli/report_folded.h"
 #include "cli/report_query.h"
 #include "cli/trace_input.h"
 #include "cli/verb.h"
@@ -33,7 +34,7 @@ namespace shardscope {
 namespace {
 
 struct ReportOptions {
-  std::optional<std::string> path, definitions, rules, kernel_gap, sql, output_path, memory;
+  std::optional<std::string> path, definitions, rules, kernel_gap, sql, output_path, folded, memory;
   bool print_rules = false, one_run = false;
   OutputOptions output;
 };
@@ -117,11 +118,23 @@ bool is_drawn(const std::filesystem::path& path) {
   return is_perfetto_name(path) || path.extension() == ".html" || path.extension() == ".svg";
 }
 
-void check_report_path(const ReportOptions& options) {
-  const std::filesystem::path output = *options.output_path;
-  check_suffix(output);
+void check_report_paths(const ReportOptions& options) {
   std::vector<std::filesystem::path> inputs{*options.path};
   if (options.rules) inputs.emplace_back(*options.rules);
+  if (options.folded) {
+    refuse_over_input(*options.folded, inputs, "--folded");
+    refuse_over_contents(*options.folded, inputs, "--folded");
+  }
+  if (!options.output_path) return;
+  const std::filesystem::path output = *options.output_path;
+  const auto whole = [](const std::filesystem::path& path) {
+    return std::filesystem::absolute(path).lexically_normal();
+  };
+  if (options.folded && whole(*options.folded) == whole(output))
+    throw Error({.where = "--folded " + *options.folded,
+                 .what = "-o names the same file",
+                 .way_out = "give another name"});
+  check_suffix(output);
   refuse_over_input(output, inputs, "-o");
   if (!is_drawn(output)) refuse_over_contents(output, inputs, "-o");
 }
@@ -152,7 +165,7 @@ ExitCode run_report(const ReportOptions& options) {
   if (!options.path)
     throw Error({.where = "FILE", .what = "no trace was given", .way_out = "see --help"});
   if (options.sql) return report_query(*options.path, *options.sql, options.output);
-  if (options.output_path) check_report_path(options);
+  check_report_paths(options);
   const std::filesystem::path from = traces_in(*options.path);
   if (from != *options.path) refuse_out_of_memory(*options.path);
   Imported imported = read_traces(
@@ -166,6 +179,7 @@ ExitCode run_report(const ReportOptions& options) {
   const TraceReport report = report_of(
       imported, {.definitions = definitions, .kernel_gap = kernel_gap, .memory = rules.memory});
   print(options.output.json ? to_json(report) : report_text(report, options.output.painter()));
+  if (options.folded) write_atomically(*options.folded, folded_report(imported, from));
   const std::string title = std::filesystem::path(*options.path).filename().string();
   if (!options.output_path) return ExitCode::done;
   if (is_perfetto_name(*options.output_path)) {
@@ -206,6 +220,11 @@ void declare_report(Command& command) {
                  {"PATH",
                   "file for the report: .txt, .json, .html, .svg (streams or memory over time), "
                   ".pftrace (for Perfetto)"});
+  command.option(
+      "--folded", options->folded,
+      {"FILE",
+       "writes folded stacks for flamegraph.pl or speedscope: nanoseconds of the typical "
+       "step by phase, module and operation; of a snapshot, bytes at the peak by frames"});
   declare_output_options(command, options->output);
   command.alone("--sql", {"FILE", "--json", "--quiet", "--color"});
   command.examples({{"shardscope report trace.json.gz", "span = compute + exposed + idle, by rank"},
@@ -213,6 +232,8 @@ void declare_report(Command& command) {
                      "all ranks of a folder as one page, by the rules of HolisticTraceAnalysis"},
                     {"shardscope report memory.pickle -o memory.svg",
                      "peaks of memory, their owners, and a picture of memory over time"},
+                    {"shardscope report trace.json.gz --folded time.folded",
+                     "device time by module, for flame graphs"},
                     {"shardscope report runs/a -o a.pftrace", "a run for ui.perfetto.dev"},
                     {"shardscope report runs/a --sql \"select name, sum(duration_ns) / 1e6 as ms "
                      "from spans group by name order by ms desc limit 5\"",

@@ -271,7 +271,7 @@ ExitCode run_recording(const SimulateOptions& options) {
   const HardwareChoice hardware =
       require_hardware(options.cluster.value_or(RunFolder{*options.recording}.hardware().string()));
   std::vector<RecordedRun> runs =
-      predict_recordings(*options.recording, hardware.profile, options.place.rank);
+      predict_recordings(*options.recording, hardware.profile, options.output, options.place.rank);
   RecordedRun& run = runs.front();
   run.prediction.summary.margin = margin_of(options.margin, hardware.profile.memory);
   if (options.output.json) {

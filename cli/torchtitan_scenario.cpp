@@ -189,6 +189,7 @@ void refuse_foreign(const PytorchQuestion& q) {
   constexpr std::string_view stages = "pipelines are not predicted under torchtitan yet";
   refuse(q.job.pipeline_schedule.has_value(), "--pipeline-schedule", stages);
   refuse(q.job.pipeline_stages.has_value(), "--pipeline-stages", stages);
+  refuse(q.job.pipeline_checkpoint.has_value(), "--pipeline-checkpoint", stages);
   refuse(q.job.stages_per_rank.has_value(), "--stages-per-rank", stages);
   refuse(q.sharding.ranks_per_node.has_value(), "--ranks-per-node",
          "nodes are the cluster's under torchtitan");
@@ -359,6 +360,8 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   scenario.session = {.compute_capability = q.gpu.compute_capability.value_or(usual_capability),
                       .attention = attention_of(q, ring)};
   for (std::string& text : assumptions(q.job, job)) scenario.assumed.push_back(std::move(text));
+  scenario.assumed.insert(scenario.assumed.end(), q.sharding.recipe_notes.begin(),
+                          q.sharding.recipe_notes.end());
   if (size_of_axis(settings.mesh, "tp") > 1)
     scenario.assumed.emplace_back(
         "sequence parallel norms, loss parallel, synchronous tensor parallelism");

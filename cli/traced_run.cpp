@@ -139,7 +139,7 @@ class Predictor {
     const Schedule schedule =
         eager::recorded_schedule(run.model, run.config, run.setup,
                                  eager::kernel_device(run.setup.session.compute_capability),
-                                 eager::steps_until_steady(run.setup));
+                                 {.labels = eager::steps_until_steady(run.setup)});
     if (keeps_ && !run_.made) run_.made = prediction_of(run, schedule);
     return simulate(schedule, hardware_).trace;
   }

@@ -9,17 +9,22 @@
 
 namespace shardscope {
 
+std::optional<Trace> own_trace(const std::filesystem::path& from, const ImportedTrace& trace) {
+  const bool is_folder = std::filesystem::is_directory(from);
+  const std::filesystem::path file = is_folder ? from / trace.file : from;
+  const bool is_ours = !trace.header_text("shardscope").empty() && file.filename() == trace.file;
+  if (!is_ours) return std::nullopt;
+  return read_chrome_trace(file).trace;
+}
+
 std::vector<Trace> whole_traces(const std::filesystem::path& from,
                                 const std::vector<ImportedTrace>& traces) {
-  const bool is_folder = std::filesystem::is_directory(from);
   std::vector<Trace> whole;
   std::vector<std::optional<int>> said;
   for (const ImportedTrace& trace : traces) {
-    const std::filesystem::path file = is_folder ? from / trace.file : from;
-    const bool is_ours = !trace.header_text("shardscope").empty() && file.filename() == trace.file;
-    if (is_ours) {
-      whole.push_back(read_chrome_trace(file).trace);
-      said.emplace_back(whole.back().rank);
+    if (std::optional<Trace> own = own_trace(from, trace)) {
+      said.emplace_back(own->rank);
+      whole.push_back(std::move(*own));
       continue;
     }
     for (Trace& of_rank : rank_traces(trace)) {

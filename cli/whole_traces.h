@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "traces/import/imported_trace.h"
@@ -13,5 +14,8 @@ namespace shardscope {
 /// or hosts did. `from`: the file or folder that `traces` were read from. Ranks are told apart.
 std::vector<Trace> whole_traces(const std::filesystem::path& from,
                                 const std::vector<ImportedTrace>& traces);
+
+/// The trace with all that we wrote; none: another tool wrote it.
+std::optional<Trace> own_trace(const std::filesystem::path& from, const ImportedTrace& trace);
 
 }  // namespace shardscope

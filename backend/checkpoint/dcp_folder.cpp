@@ -3,18 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <optional>
 #include <string_view>
 #include <utility>
 
-#include "backend/checkpoint/checksum.h"
-#include "backend/checkpoint/new_folder.h"
-#include "backend/checkpoint/pickle_text.h"
 #include "core/base/error.h"
-#include "core/format/atomic_file.h"
 #include "core/format/is_there.h"
-#include "core/model/read_model.h"
 #include "traces/import/pickle.h"
 #include "traces/import/text_input.h"
 
@@ -23,12 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view metadata_name = ".metadata";
-constexpr std::string_view data_name = "__0_0.distcp";
 constexpr std::int64_t largest_metadata = std::int64_t{1} << 30;
 constexpr std::int64_t most_elements = std::int64_t{1} << 48;
-constexpr std::int64_t largest_chunk = (std::int64_t{1} << 32) - (1 << 20);  ///< bytes
-constexpr std::int64_t elements_at_once = std::int64_t{1} << 22;
 
 /// The pickled metadata, asked for by what its classes call their fields.
 class Metadata {
@@ -116,7 +106,7 @@ bool fits_into(const Shape& offsets, const Shape& sizes, const Shape& shape) {
 
 }  // namespace
 
-bool is_dcp_folder(const fs::path& folder) { return is_there(folder / metadata_name); }
+bool is_dcp_folder(const fs::path& folder) { return is_there(folder / dcp_metadata_name); }
 
 DcpReader::DcpReader(fs::path folder) : folder_(std::move(folder)) { read_metadata(); }
 
@@ -125,7 +115,7 @@ Error DcpReader::error(std::string what) const {
 }
 
 void DcpReader::read_metadata() {
-  const Metadata metadata(folder_ / metadata_name);
+  const Metadata metadata(folder_ / dcp_metadata_name);
   const auto tensors = metadata.elements(metadata.field(metadata.root(), "state_dict_metadata"));
   for (std::size_t i = 0; i + 1 < tensors.size(); i += 2) {
     if (metadata.name_of(tensors[i + 1]) != "TensorStorageMetadata") continue;
@@ -247,158 +237,6 @@ void DcpReader::read(const std::string& name, std::int64_t first, std::span<floa
     out = out.subspan(static_cast<std::size_t>(count));
     first += count;
   }
-}
-
-// --- to PyTorch ---
-
-namespace {
-
-/// A tensor of ours under PyTorch's name; `values` as for StreamedTensor.
-struct Exported {
-  std::string name;
-  Shape shape;
-  std::function<void(std::int64_t first, std::span<float> out)> values;
-  std::int64_t offset = 0, length = 0;      ///< of its archive
-  std::optional<std::size_t> same_as = {};  ///< an earlier one, whose archive it shares
-};
-
-/// FSDP1's state dict has a tied parameter under each of its names, and loads each of them.
-void add_tied(const Checkpoint& from, std::vector<Exported>& tensors) {
-  if (!is_there(from.config())) return;
-  const Model model = read_model(from.config(), {.class_name = {}, .dtype = Dtype::float32});
-  for (const TiedName& tied : model.tied) {
-    const std::string first = fmt::format("model.{}", tied.first);
-    const auto found = std::find_if(tensors.begin(), tensors.end(),
-                                    [&](const Exported& one) { return one.name == first; });
-    if (found == tensors.end()) continue;
-    const auto number = static_cast<std::size_t>(found - tensors.begin());
-    tensors.push_back({.name = fmt::format("model.{}", tied.later),
-                       .shape = tensors[number].shape,
-                       .values = tensors[number].values,
-                       .same_as = number});
-  }
-}
-
-std::vector<Exported> exported(Checkpoint& from) {
-  std::vector<Exported> all;
-  const TrainingProgress& progress = from.index().progress;
-  const auto step = static_cast<float>(progress.step - progress.skipped_steps);
-  for (const Checkpoint::Tensor& tensor : from.tensors()) {
-    const auto [state, parameter] = split_tensor_name(tensor.name);
-    const bool is_model = state == parameters_state;
-    all.push_back({.name = is_model ? fmt::format("model.{}", parameter)
-                                    : fmt::format("optim.state.{}.{}", parameter, state),
-                   .shape = tensor.shape,
-                   .values = [&from, name = tensor.name](std::int64_t first, std::span<float> out) {
-                     from.read(name, first, out);
-                   }});
-    if (state == "exp_avg")
-      all.push_back({.name = fmt::format("optim.state.{}.step", parameter),
-                     .shape = {},
-                     .values = [step](std::int64_t, std::span<float> out) { out[0] = step; }});
-  }
-  return all;
-}
-
-void for_pieces(const Exported& tensor, const auto& use) {
-  std::vector<float> values;
-  const std::int64_t elements = elements_of(tensor.shape);
-  for (std::int64_t done = 0; done < elements; done += elements_at_once) {
-    values.resize(static_cast<std::size_t>(std::min(elements_at_once, elements - done)));
-    tensor.values(done, values);
-    use(std::as_bytes(std::span<const float>(values)));
-  }
-}
-
-void write_data(const fs::path& path, std::vector<Exported>& tensors) {
-  AtomicFile file(path);
-  std::int64_t offset = 0;
-  for (Exported& tensor : tensors) {
-    if (tensor.same_as) {
-      tensor.offset = tensors[*tensor.same_as].offset;
-      tensor.length = tensors[*tensor.same_as].length;
-      continue;
-    }
-    if (elements_of(tensor.shape) * 4 > largest_chunk) {
-      throw Error({.where = tensor.name,
-                   .what = fmt::format("has {} elements, and an archive of PyTorch at most 4 GiB",
-                                       elements_of(tensor.shape)),
-                   .way_out = "use `checkpoint merge`, whose files have no such limit"});
-    }
-    std::uint32_t crc = 0;
-    for_pieces(tensor, [&](std::span<const std::byte> bytes) { crc = crc32_of(bytes, crc); });
-    const ArchiveFrame frame = archive_frame(tensor.shape, crc);
-    file.write(frame.head);
-    for_pieces(tensor, [&](std::span<const std::byte> bytes) {
-      file.write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    });
-    file.write(frame.tail);
-    tensor.offset = offset;
-    tensor.length = static_cast<std::int64_t>(frame.head.size() + frame.tail.size()) +
-                    elements_of(tensor.shape) * 4;
-    offset += tensor.length;
-  }
-  file.commit();
-}
-
-constexpr std::string_view metadata_module = "torch.distributed.checkpoint.metadata";
-
-std::string object(std::string_view module, std::string_view name, const std::string& state) {
-  return pickled_name(module, name) + ")\x81" + state + "b";
-}
-std::string size_text(const Shape& shape) {
-  return pickled_name("torch", "Size") + pickled(shape) + "\x85R";
-}
-/// A dict of what stands between.
-std::string dict(const std::string& items) { return "}(" + items + "u"; }
-
-std::string tensor_metadata(const Shape& shape) {
-  const std::string properties = "(" + pickled_name("torch", "float32") +
-                                 pickled_name("torch.serialization", "_get_layout") +
-                                 pickled("torch.strided") + "\x85R" + "\x89" +
-                                 pickled_name(metadata_module, "_MEM_FORMAT_ENCODING") +
-                                 pickled(std::int64_t{0}) + "\x85R" + "\x89t";
-  const std::string chunk = object(metadata_module, "ChunkStorageMetadata",
-                                   dict(pickled("offsets") + size_text(Shape(shape.size(), 0)) +
-                                        pickled("sizes") + size_text(shape)));
-  return object(
-      metadata_module, "TensorStorageMetadata",
-      dict(pickled("properties") + object(metadata_module, "TensorProperties", properties) +
-           pickled("size") + size_text(shape) + pickled("chunks") + "]" + chunk + "a"));
-}
-
-std::string metadata_text(const std::vector<Exported>& tensors) {
-  std::string described, stored, names;
-  for (const Exported& tensor : tensors) {
-    described += pickled(tensor.name) + tensor_metadata(tensor.shape);
-    stored += object(metadata_module, "MetadataIndex",
-                     dict(pickled("fqn") + pickled(tensor.name) + pickled("offset") +
-                          size_text(Shape(tensor.shape.size(), 0)) + pickled("index") +
-                          pickled(std::int64_t{0}))) +
-              object("torch.distributed.checkpoint.filesystem", "_StorageInfo",
-                     dict(pickled("relative_path") + pickled(data_name) + pickled("offset") +
-                          pickled(tensor.offset) + pickled("length") + pickled(tensor.length)));
-    names += pickled(tensor.name);
-    // How a nested state dict was made flat: by its names, as they are.
-    names += "(" + pickled(tensor.name) + "t";
-  }
-  return "\x80\x02" +
-         object(metadata_module, "Metadata",
-                dict(pickled("state_dict_metadata") + dict(described) + pickled("planner_data") +
-                     dict(names) + pickled("storage_data") + dict(stored) +
-                     pickled("storage_meta") + "N" + pickled("version") + "N")) +
-         ".";
-}
-
-}  // namespace
-
-void export_dcp(Checkpoint& from, const fs::path& place) {
-  NewFolder folder(place);
-  std::vector<Exported> tensors = exported(from);
-  add_tied(from, tensors);
-  write_data(folder.path() / data_name, tensors);
-  write_atomically(folder.path() / metadata_name, metadata_text(tensors));
-  folder.take_place();
 }
 
 }  // namespace shardscope

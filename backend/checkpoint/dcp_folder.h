@@ -7,13 +7,15 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "backend/checkpoint/checkpoint.h"
 #include "backend/checkpoint/torch_archive.h"
 #include "core/model/model.h"
 
 namespace shardscope {
+
+inline constexpr std::string_view dcp_metadata_name = ".metadata";
 
 /// Whether a folder has a `.metadata`.
 bool is_dcp_folder(const std::filesystem::path& folder);
@@ -63,11 +65,5 @@ class DcpReader {
   std::map<std::string, Tensor> tensors_;
   std::vector<std::byte> bytes_;
 };
-
-/// Writes `.metadata` and `__0_0.distcp` that torch.distributed.checkpoint loads: "model.NAME" and
-/// "optim.state.NAME.exp_avg", exp_avg_sq, step, as get_state_dict names them; all in float32. Tied
-/// parameters are there under all their names, where the checkpoint has its config.json. No
-/// param_groups: load with DefaultLoadPlanner(allow_partial_load=True).
-void export_dcp(Checkpoint& from, const std::filesystem::path& place);
 
 }  // namespace shardscope

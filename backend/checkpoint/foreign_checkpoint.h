@@ -32,7 +32,7 @@ struct ForeignTensor {
   std::function<void(std::int64_t first, std::span<float> out)> read;
 };
 
-/// The files stay open. Not for two threads at once.
+/// Its files are opened when they are read, and must stay. Not for two threads at once.
 struct ForeignCheckpoint {
   std::filesystem::path folder;
   std::string format;    ///< "dcp", "accelerate", "deepspeed"

@@ -1,5 +1,6 @@
 #include "backend/checkpoint/pickle_text.h"
 
+#include <bit>
 #include <limits>
 
 namespace shardscope {
@@ -34,6 +35,35 @@ std::string pickled(const Shape& values) {
 
 std::string pickled_name(std::string_view module, std::string_view name) {
   return std::string("c").append(module).append("\n").append(name).append("\n");
+}
+
+std::string pickled_real(double value) {
+  const auto bits = std::bit_cast<std::uint64_t>(value);
+  std::string text = "G";
+  for (int shift = 56; shift >= 0; shift -= 8) text += static_cast<char>(bits >> shift & 0xff);
+  return text;
+}
+
+std::string pickled_boolean(bool value) { return value ? "\x88" : "\x89"; }
+
+std::string pickled_dict(std::string_view items) {
+  return std::string("}(").append(items).append("u");
+}
+
+std::string pickled_list(std::string_view items) {
+  return std::string("](").append(items).append("e");
+}
+
+std::string pickled_tuple(std::string_view items) {
+  return std::string("(").append(items).append("t");
+}
+
+std::string pickled_call(std::string_view function, std::string_view arguments) {
+  return std::string(function).append(arguments).append("R");
+}
+
+std::string whole_pickle(std::string_view value) {
+  return std::string("\x80\x02").append(value).append(".");
 }
 
 }  // namespace shardscope

@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "backend/checkpoint/checksum.h"
-#include "backend/checkpoint/pickle_text.h"
 #include "core/base/error.h"
 #include "core/format/float_formats.h"
 #include "traces/import/text_input.h"
@@ -34,7 +33,6 @@ constexpr std::int64_t wide_end_bytes = 56, wide_locator_bytes = 20;
 constexpr std::uint32_t wide_field = 1;
 /// In the place of a number that zip64 has elsewhere.
 constexpr std::uint32_t elsewhere = 0xffffffff;
-constexpr std::int64_t storage_alignment = 64;
 constexpr std::int64_t bytes_at_once = std::int64_t{1} << 22;
 /// Of an archive that holds one tensor.
 constexpr ArchiveBounds of_one_tensor{
@@ -124,106 +122,28 @@ std::optional<std::int64_t> contiguous_elements(const Shape& shape, const Shape&
   return is_empty ? 0 : elements;
 }
 
-void append(std::string& text, std::uint32_t value, int width) {
-  for (int i = 0; i < width; ++i) text += static_cast<char>(value >> (8 * i) & 0xff);
-}
-
-std::string tensor_pickle(const Shape& shape) {
-  Shape strides(shape.size());
-  std::int64_t elements = 1;
-  for (std::size_t i = shape.size(); i-- > 0;) {
-    strides[i] = elements;
-    elements *= std::max<std::int64_t>(1, shape[i]);
-  }
-  const std::string storage = "(" + pickled("storage") + pickled_name("torch", "FloatStorage") +
-                              pickled("0") + pickled("cpu") + pickled(elements_of(shape)) + "tQ";
-  const std::string hooks = pickled_name("collections", "OrderedDict") + ")R";
-  return "\x80\x02" + pickled_name("torch._utils", "_rebuild_tensor_v2") + "(" + storage +
-         pickled(std::int64_t{0}) + pickled(shape) + pickled(strides) + "\x89" + hooks + "tR.";
-}
-
-/// A zip archive of files without compression. The caller writes the bytes of the last one.
-class ArchiveMaker {
- public:
-  void add(const std::string& name, const std::string& content) {
-    begin(name, static_cast<std::uint32_t>(content.size()), crc32_of(content), 0);
-    head_ += content;
-  }
-  /// Its bytes follow `head`, aligned.
-  void begin_last(const std::string& name, std::uint32_t bytes, std::uint32_t crc32) {
-    const auto used = static_cast<std::int64_t>(head_.size() + local_bytes + name.size());
-    constexpr std::int64_t extra_head = 4;
-    const std::int64_t padding =
-        (storage_alignment - (used + extra_head) % storage_alignment) % storage_alignment;
-    begin(name, bytes, crc32, static_cast<std::uint32_t>(extra_head + padding));
-    last_bytes_ = bytes;
-  }
-  ArchiveFrame take() {
-    std::string tail = central_;
-    append(tail, end_signature, 4);
-    append(tail, 0, 4);  // disks
-    append(tail, count_, 2);
-    append(tail, count_, 2);
-    append(tail, static_cast<std::uint32_t>(central_.size()), 4);
-    append(tail, static_cast<std::uint32_t>(head_.size() + last_bytes_), 4);
-    append(tail, 0, 2);
-    return {.head = std::move(head_), .tail = std::move(tail)};
-  }
-
- private:
-  void begin(const std::string& name, std::uint32_t bytes, std::uint32_t crc32,
-             std::uint32_t extra) {
-    const auto offset = static_cast<std::uint32_t>(head_.size());
-    append(head_, local_signature, 4);
-    common(head_, name, bytes, crc32);
-    append(head_, extra, 2);
-    head_ += name;
-    if (extra > 0) {
-      append(head_, 0x4246, 2);  // "FB", as torch pads
-      append(head_, extra - 4, 2);
-      head_.append(extra - 4, 'Z');
-    }
-    append(central_, central_signature, 4);
-    append(central_, 0, 2);  // made by
-    common(central_, name, bytes, crc32);
-    append(central_, 0, 2);  // no extra field, comment, disk, attributes
-    append(central_, 0, 4);
-    append(central_, 0, 2);
-    append(central_, 0, 4);
-    append(central_, offset, 4);
-    central_ += name;
-    ++count_;
-  }
-
-  static void common(std::string& to, const std::string& name, std::uint32_t bytes,
-                     std::uint32_t crc32) {
-    append(to, 0, 2);     // version needed
-    append(to, 0, 2);     // flags
-    append(to, 0, 2);     // stored
-    append(to, 0, 2);     // time
-    append(to, 0x21, 2);  // 1 January 1980
-    append(to, crc32, 4);
-    append(to, bytes, 4);
-    append(to, bytes, 4);
-    append(to, static_cast<std::uint32_t>(name.size()), 2);
-  }
-
-  std::string head_, central_;
-  std::uint32_t count_ = 0, last_bytes_ = 0;
-};
-
 }  // namespace
 
-PositionedFile::PositionedFile(std::filesystem::path path)
-    : path_(std::move(path)), file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+PositionedFile::PositionedFile(std::filesystem::path path) : path_(std::move(path)), bytes_(-1) {
+  open();
+}
+
+void PositionedFile::open() {
+  // Kept only once it is as it was: a file that is refused must not be read at the next call.
+  FileDescriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status {};
-  if (!file_.valid() || ::fstat(file_.get(), &status) != 0)
+  if (!file.valid() || ::fstat(file.get(), &status) != 0)
     throw Error({.where = path_.string(),
                  .what = "cannot be read: " + std::generic_category().message(errno),
                  .way_out = {}});
   if (!S_ISREG(status.st_mode))
     throw Error({.where = path_.string(), .what = "is no regular file", .way_out = {}});
+  if (bytes_ >= 0 && bytes_ != status.st_size)
+    throw Error({.where = path_.string(),
+                 .what = fmt::format("had {} bytes and has {} now", bytes_, status.st_size),
+                 .way_out = "read it when nobody writes it"});
   bytes_ = status.st_size;
+  file_ = std::move(file);
 }
 
 void PositionedFile::read(std::int64_t offset, std::span<std::byte> out) const {
@@ -251,6 +171,9 @@ TorchArchive::TorchArchive(const PositionedFile& file, std::int64_t offset, std:
   if (pickle.bytes > bounds.pickle_bytes)
     throw error(fmt::format("its pickle is longer than {} bytes", bounds.pickle_bytes));
   const std::string text = text_at(file, pickle.header, pickle.bytes);
+  if (crc32_of(text) != pickle.crc32)
+    throw error(fmt::format("its pickle is damaged: its checksum is {} and was {}",
+                            crc32_text(crc32_of(text)), crc32_text(pickle.crc32)));
   TextOf input(text);
   pickle_ = read_pickle(input, path_,
                         {.max_bytes = bounds.pickle_bytes,
@@ -465,16 +388,6 @@ void check_storage(const PositionedFile& file, const ArchivedTensor& tensor,
                              tensor_name, crc32_text(crc), crc32_text(tensor.storage_crc32)),
          .way_out = "take another checkpoint, or copy this one again"});
   }
-}
-
-ArchiveFrame archive_frame(const Shape& shape, std::uint32_t storage_crc32) {
-  ArchiveMaker archive;
-  archive.add("archive/data.pkl", tensor_pickle(shape));
-  archive.add("archive/byteorder", "little");
-  archive.add("archive/version", "3\n");
-  archive.begin_last("archive/data/0", static_cast<std::uint32_t>(elements_of(shape) * 4),
-                     storage_crc32);
-  return archive.take();
 }
 
 }  // namespace shardscope

@@ -30,7 +30,11 @@ class PositionedFile {
   explicit PositionedFile(std::filesystem::path path);
   const std::filesystem::path& path() const { return path_; }
   std::int64_t bytes() const { return bytes_; }
-  /// Throws Error where the file ends before.
+  bool is_open() const { return file_.valid(); }
+  void close() { file_ = FileDescriptor(); }
+  /// Opens it again. Throws Error where its size is not what it was.
+  void open();
+  /// Throws Error where the file ends before. The file is open.
   void read(std::int64_t offset, std::span<std::byte> out) const;
 
  private:
@@ -111,12 +115,5 @@ void read_floats(const PositionedFile& file, const ArchivedTensor& tensor, std::
 /// Reads all of a tensor's storage. Throws Error naming `tensor_name` where its checksum is wrong.
 void check_storage(const PositionedFile& file, const ArchivedTensor& tensor,
                    const std::string& tensor_name, std::vector<std::byte>& scratch);
-
-/// Such an archive of a contiguous float32 tensor without the bytes of its storage: `head` comes
-/// before them, `tail` after them.
-struct ArchiveFrame {
-  std::string head, tail;
-};
-ArchiveFrame archive_frame(const Shape& shape, std::uint32_t storage_crc32);
 
 }  // namespace shardscope

@@ -11,7 +11,24 @@ namespace shardscope {
 
 std::size_t TorchFiles::open(const std::filesystem::path& path) {
   files_.emplace_back(path);
+  note_open(files_.size() - 1);
   return files_.size() - 1;
+}
+
+void TorchFiles::note_open(std::size_t file) {
+  open_.push_back(file);
+  if (open_.size() <= most_open_) return;
+  files_[open_.front()].bytes.close();
+  open_.pop_front();
+}
+
+const PositionedFile& TorchFiles::opened(std::size_t file) {
+  PositionedFile& wanted = files_[file].bytes;
+  if (!wanted.is_open()) {
+    wanted.open();
+    note_open(file);
+  }
+  return wanted;
 }
 
 void TorchFiles::read(const std::string& name, const std::vector<TorchPiece>& pieces,
@@ -29,8 +46,8 @@ void TorchFiles::read(const std::string& name, const std::vector<TorchPiece>& pi
     const std::int64_t inside = first - piece->first;
     const auto count = static_cast<std::size_t>(
         std::min(static_cast<std::int64_t>(out.size()), piece->elements - inside));
-    read_floats(files_[piece->file].bytes, piece->tensor, piece->in_tensor + inside,
-                out.first(count), scratch_);
+    read_floats(opened(piece->file), piece->tensor, piece->in_tensor + inside, out.first(count),
+                scratch_);
     out = out.subspan(count);
     first += static_cast<std::int64_t>(count);
   }
@@ -42,7 +59,7 @@ void TorchFiles::check(const std::string& name, const TorchPiece& piece) {
       checked_.try_emplace({piece.file, piece.tensor.storage_offset}, std::nullopt);
   if (is_new) {
     try {
-      check_storage(files_[piece.file].bytes, piece.tensor, name, scratch_);
+      check_storage(opened(piece.file), piece.tensor, name, scratch_);
     } catch (const Error& error) {
       found->second = error;
     }

@@ -26,9 +26,13 @@ struct TorchPiece {
   std::int64_t in_tensor = 0;  ///< where the stretch begins in `tensor`
 };
 
-/// The files stay open. A storage's checksum is compared when something of it is first read.
+/// A storage's checksum is compared when something of it is first read.
 class TorchFiles {
  public:
+  /// No more than `most_open` files are open at once, at least one: a process may often have 1,024,
+  /// and ZeRO's folders have two for each rank.
+  explicit TorchFiles(std::size_t most_open = 128) : most_open_(most_open) {}
+
   /// The number of a file. Throws Error as TorchArchive does.
   std::size_t open(const std::filesystem::path& path);
   const TorchArchive& archive(std::size_t file) const { return files_[file].archive; }
@@ -41,6 +45,9 @@ class TorchFiles {
 
  private:
   void check(const std::string& name, const TorchPiece& piece);
+  /// Open; the one that was opened first is closed for it.
+  const PositionedFile& opened(std::size_t file);
+  void note_open(std::size_t file);
   struct File {
     explicit File(const std::filesystem::path& path)
         : bytes(path), archive(bytes, 0, bytes.bytes()) {}
@@ -48,7 +55,9 @@ class TorchFiles {
     TorchArchive archive;
   };
 
+  std::size_t most_open_;
   std::deque<File> files_;
+  std::deque<std::size_t> open_;  ///< files, as they were opened
   /// By file and offset of a storage: what its check found, nothing where it is whole.
   std::map<std::pair<std::size_t, std::int64_t>, std::optional<Error>> checked_;
   std::vector<std::byte> scratch_;

@@ -1,9 +1,9 @@
-# shardscope::sqlite: reads the exports of Nsight Systems.
+# shardscope::sqlite: reads the exports of Nsight Systems, and answers queries of traces. 3.38 has sqlite3_error_offset.
 shardscope_option(SQLITE "SQLite (exports of Nsight Systems)")
 if(SHARDSCOPE_WANTS_SQLITE)
-  find_package(SQLite3 QUIET)
+  find_package(SQLite3 3.38 QUIET)
 endif()
-shardscope_conclude(SQLITE "${SQLite3_FOUND}" "version ${SQLite3_VERSION}" "not found - install libsqlite3-dev")
+shardscope_conclude(SQLITE "${SQLite3_FOUND}" "version ${SQLite3_VERSION}" "not found - install libsqlite3-dev, 3.38 or newer")
 if(SHARDSCOPE_HAS_SQLITE)
   add_library(shardscope_sqlite INTERFACE)
   add_library(shardscope::sqlite ALIAS shardscope_sqlite)

@@ -148,6 +148,7 @@ const std::vector<KnownKind>& kinds() {
       {ConfigKind::torchtune, "torchtune", {}},
       {ConfigKind::litgpt, "litgpt", {}},
       {ConfigKind::ms_swift, "ms-swift", {}},
+      {ConfigKind::torchtitan, "torchtitan", {}},
   };
   return known;
 }
@@ -178,6 +179,8 @@ ConfigKind kind_of(RecipeTool tool) {
       return ConfigKind::litgpt;
     case RecipeTool::ms_swift:
       return ConfigKind::ms_swift;
+    case RecipeTool::torchtitan:
+      return ConfigKind::torchtitan;
   }
   return ConfigKind::trl;
 }
@@ -185,6 +188,7 @@ ConfigKind kind_of(RecipeTool tool) {
 ConfigKind kind_of(const std::filesystem::path& path, std::string_view text) {
   if (path.extension() == ".sh")
     return kind_of(recipe_tool(recipe_value(text, path.string())).value_or(RecipeTool::ms_swift));
+  if (path.extension() == ".toml") return ConfigKind::torchtitan;
   const bool yaml = is_yaml(path, text);
   // Hjson is JSON with more forms, so that a file of any tool can be looked into; the tool's own
   // reader decides later what is broken.
@@ -215,7 +219,7 @@ ConfigKind parse_config_kind(std::string_view text, std::string_view where) {
   throw Error({.where = std::string(where),
                .what = fmt::format("\"{}\" is none of accelerate, deepspeed, training-arguments, "
                                    "fsdp-config, trl, axolotl, llama-factory, torchtune, litgpt, "
-                                   "ms-swift",
+                                   "ms-swift, torchtitan",
                                    text)});
 }
 

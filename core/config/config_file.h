@@ -14,16 +14,17 @@ enum class ConfigKind : std::uint8_t {
   deepspeed,           ///< DeepSpeed's JSON
   training_arguments,  ///< transformers' TrainingArguments as JSON
   fsdp_config,         ///< the file of TrainingArguments(fsdp_config=...)
-  // Of tools for fine-tuning, which core/config/recipe reads: YAML, or a script with a command.
+  // Of tools that train, which core/config/recipe reads: YAML, or a script with a command.
   trl,
   axolotl,
   llama_factory,
   torchtune,
   litgpt,
   ms_swift,
+  torchtitan,  ///< TOML
 };
 /// "accelerate", "deepspeed", "training-arguments", "fsdp-config", "trl", "axolotl",
-/// "llama-factory", "torchtune", "litgpt", "ms-swift".
+/// "llama-factory", "torchtune", "litgpt", "ms-swift", "torchtitan".
 std::string_view name_of(ConfigKind kind);
 /// Throws Error naming `where` and the choices.
 ConfigKind parse_config_kind(std::string_view text, std::string_view where);

@@ -23,6 +23,8 @@ std::optional<RecipeTool> tool_of(ConfigKind kind) {
       return RecipeTool::litgpt;
     case ConfigKind::ms_swift:
       return RecipeTool::ms_swift;
+    case ConfigKind::torchtitan:
+      return RecipeTool::torchtitan;
     default:
       return std::nullopt;
   }

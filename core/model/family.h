@@ -53,6 +53,7 @@ JsonValue defaults_of(const ModelFamily& family, TransformersVersion version);
 
 ModelFamily bert_family();
 ModelFamily bloom_family();
+ModelFamily deepseek_v3_family();
 ModelFamily gemma_family();
 ModelFamily gemma2_family();
 ModelFamily gemma3_text_family();

@@ -42,7 +42,7 @@ Sizes read_sizes(const ConfigReader& config, const GatedDecoder& relative) {
   if (relative.whole_heads && config.version() == TransformersVersion::v5)
     check_divides(config, "hidden_size", s.width, "num_attention_heads", s.heads);
   check_divides(config, "num_attention_heads", s.heads, "num_key_value_heads", s.kv_heads);
-  s.head_dim = config.optional_size("head_dim").value_or(s.width / s.heads);
+  s.head_dim = config.optional_size(relative.head_dim_key).value_or(s.width / s.heads);
   if (s.head_dim == 0)
     throw config.error("hidden_size", fmt::format("hidden_size {} is below num_attention_heads {}",
                                                   s.width, s.heads));
@@ -153,6 +153,10 @@ class Builder {
   }
 
   void build_attention(const std::string& name, DecoderBlock& block) {
+    if (relative_.attention)
+      return relative_.attention(
+          config_, name, {.width = s_.width, .heads = s_.heads, .standard_deviation = s_.deviation},
+          model_);
     const std::int64_t query = s_.heads * s_.head_dim;
     const std::int64_t key = s_.kv_heads * s_.head_dim;
     if (relative_.packed_attention) {

@@ -23,6 +23,13 @@ struct FeedForward {
   double standard_deviation = 0;
 };
 
+/// What an attention is built from.
+struct AttentionParts {
+  std::int64_t width = 0;
+  std::int64_t heads = 0;
+  double standard_deviation = 0;
+};
+
 /// RMS norms of query and key: of each head, or of all heads' together.
 enum class QueryKeyNorms : std::uint8_t { none, each_head, whole };
 
@@ -34,6 +41,7 @@ struct GatedDecoder {
   std::string_view activation_key = "hidden_act";
   std::string_view activation;  ///< instead of what the config names; empty: as it says
   RopeKeys rope;
+  std::string_view head_dim_key = "head_dim";  ///< of what the rotary embedding turns
   bool qkv_bias = false;
   bool out_bias = false;  ///< of the attention's last projection
   bool mlp_bias = false;
@@ -64,6 +72,9 @@ struct GatedDecoder {
   /// Instead of the gated feed-forward part; `layer` is the layer's name.
   void (*feed_forward)(const ConfigReader& config, const std::string& layer,
                        const FeedForward& shape, Model& model) = nullptr;
+  /// Instead of the projections; `attention` is the attention's name.
+  void (*attention)(const ConfigReader& config, const std::string& attention,
+                    const AttentionParts& shape, Model& model) = nullptr;
   std::string why_no_decoder;  ///< what the native runtime lacks; empty: nothing
 };
 

@@ -13,6 +13,7 @@ constexpr std::pair<std::string_view, std::string_view> single_bases[] = {
     {"BertLayer", "GradientCheckpointingLayer"},
     {"BertSdpaSelfAttention", "BertSelfAttention"},
     {"BloomBlock", "GradientCheckpointingLayer"},
+    {"DeepseekV3DecoderLayer", "GradientCheckpointingLayer"},
     {"Dropout", "_DropoutNd"},
     {"GPT2Block", "GradientCheckpointingLayer"},
     {"GPTJBlock", "GradientCheckpointingLayer"},

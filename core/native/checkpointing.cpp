@@ -35,43 +35,12 @@ std::vector<bool> kept_operators(const OperatorGraph& graph) {
   return is_kept;
 }
 
-class Recomputation {
+/// Copies of forward operators, on values of their own.
+class Copies {
  public:
-  Recomputation(const Checkpointing& checkpointing, OperatorGraph& graph)
-      : checkpointing_(checkpointing),
-        graph_(graph),
-        last_(last_operator_of_blocks(graph)),
-        is_kept_(kept_operators(graph)),
-        again_(graph.values.size()) {}
+  explicit Copies(OperatorGraph& graph) : graph_(graph), again_(graph.values.size()) {}
 
-  void add() {
-    std::vector<Operator> backward;
-    int block_done = graph_.blocks;
-    for (Operator& op : graph_.backward) {
-      const int block = op.place.block;
-      if (block >= 0 && block < block_done) {
-        block_done = block;
-        run_again(block, backward);
-      }
-      for (GraphOperand& operand : op.operands)
-        if (operand.value && operand.value.value < again_.size() && again_[operand.value.value])
-          operand.value = again_[operand.value.value];
-      backward.push_back(std::move(op));
-    }
-    graph_.backward = std::move(backward);
-  }
-
- private:
-  void run_again(int block, std::vector<Operator>& into) {
-    const bool whole = checkpointing_.runs_again(block);
-    if (!whole && !checkpointing_.selective) return;
-    for (std::size_t i = 0; i < last_[static_cast<std::size_t>(block)]; ++i) {
-      if (graph_.forward[i].place.block != block || (!whole && is_kept_[i])) continue;
-      into.push_back(copy_of(graph_.forward[i]));
-    }
-  }
-
-  Operator copy_of(const Operator& op) {
+  Operator of(const Operator& op) {
     Operator copy = op;
     copy.phase = Phase::backward;
     copy.recomputed = true;
@@ -90,17 +59,83 @@ class Recomputation {
     return copy;
   }
 
+  /// The operator takes what the copies have made.
+  void give_to(Operator& op) const {
+    for (GraphOperand& operand : op.operands)
+      if (operand.value && operand.value.value < again_.size() && again_[operand.value.value])
+        operand.value = again_[operand.value.value];
+  }
+
+ private:
+  OperatorGraph& graph_;
+  std::vector<ValueId> again_;  ///< by value: its copy
+};
+
+class Recomputation {
+ public:
+  Recomputation(const Checkpointing& checkpointing, OperatorGraph& graph)
+      : checkpointing_(checkpointing),
+        graph_(graph),
+        last_(last_operator_of_blocks(graph)),
+        is_kept_(kept_operators(graph)),
+        copies_(graph) {}
+
+  void add() {
+    std::vector<Operator> backward;
+    int block_done = graph_.blocks;
+    for (Operator& op : graph_.backward) {
+      const int block = op.place.block;
+      if (block >= 0 && block < block_done) {
+        block_done = block;
+        run_again(block, backward);
+      }
+      copies_.give_to(op);
+      backward.push_back(std::move(op));
+    }
+    graph_.backward = std::move(backward);
+  }
+
+ private:
+  void run_again(int block, std::vector<Operator>& into) {
+    const bool whole = checkpointing_.runs_again(block);
+    if (!whole && !checkpointing_.selective) return;
+    for (std::size_t i = 0; i < last_[static_cast<std::size_t>(block)]; ++i) {
+      if (graph_.forward[i].place.block != block || (!whole && is_kept_[i])) continue;
+      into.push_back(copies_.of(graph_.forward[i]));
+    }
+  }
+
   Checkpointing checkpointing_;
   OperatorGraph& graph_;
   std::vector<std::size_t> last_;  ///< by block
   std::vector<bool> is_kept_;      ///< by forward operator
-  std::vector<ValueId> again_;     ///< by value: its copy in the recomputation
+  Copies copies_;
 };
 
 }  // namespace
 
 void checkpoint_blocks(const Checkpointing& checkpointing, OperatorGraph& graph) {
   if (checkpointing.any()) Recomputation(checkpointing, graph).add();
+}
+
+void checkpoint_stage(int micro_batches, OperatorGraph& graph) {
+  const bool has_gradients = !graph.backward.empty() || !graph.loss.empty();
+  if (micro_batches == 0 || graph.forward.empty() || !has_gradients) return;
+  graph.micro_batches_again = micro_batches;
+  Copies copies(graph);
+  // What is sent to the next stage nothing needs twice.
+  const bool ends = graph.segments.back().stage.ends;
+  const std::size_t run_again = graph.forward.size() - (ends ? 0 : 1);
+  std::vector<Operator>& first = ends ? graph.loss_again : graph.backward_again;
+  for (std::size_t i = 0; i < run_again; ++i) first.push_back(copies.of(graph.forward[i]));
+  const auto add = [&](const std::vector<Operator>& from, std::vector<Operator>& to) {
+    for (Operator op : from) {
+      copies.give_to(op);
+      to.push_back(std::move(op));
+    }
+  };
+  add(graph.loss, graph.loss_again);
+  add(graph.backward, graph.backward_again);
 }
 
 }  // namespace shardscope

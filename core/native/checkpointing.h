@@ -13,4 +13,9 @@ namespace shardscope {
 /// on them; the rest runs again.
 void checkpoint_blocks(const Checkpointing& checkpointing, OperatorGraph& graph);
 
+/// Runs the whole forward of a rank with one stage again before the loss and the backward of its
+/// first `micro_batches`, except for the operator that makes what is sent on. These micro-batches
+/// keep what the stage receives, and no activations.
+void checkpoint_stage(int micro_batches, OperatorGraph& graph);
+
 }  // namespace shardscope

@@ -13,6 +13,7 @@
 
 #include "core/base/quantities.h"
 #include "core/format/json_reader.h"
+#include "core/native/job_text.h"
 #include "core/native/most_profiled_steps.h"
 #include "core/native/native_abilities.h"
 #include "core/native/resolved_strategy.h"
@@ -334,6 +335,12 @@ const std::vector<Key>& keys() {
        "order of a pipeline's forwards and backwards; `accumulate` are its micro-batches",
        [](V v, Job& j) { j.pipeline.schedule = parse_pipeline_schedule(v.string(), v.where()); },
        [](const Job& j) -> Json { return name_of(j.pipeline.schedule); }},
+      {"pipeline.checkpoint", "never | except_last | always",
+       "micro-batches of GPipe whose stages run their whole forward again, as in PyTorch's Pipe",
+       [](V v, Job& j) {
+         j.pipeline.checkpoint = parse_pipeline_checkpoint(v.string(), v.where());
+       },
+       [](const Job& j) -> Json { return name_of(j.pipeline.checkpoint); }},
       {"pipeline.stages", "layers | work | time | memory | numbers of layers such as \"3,4,4,3\"",
        "how layers are dealt out to stages: as many each, as much work each, by predicted time or "
        "memory, or as given",
@@ -589,6 +596,14 @@ void check_together(const JsonValue& file, const Job& job) {
     throw file.at("lr").error(fmt::format("warmup {} is longer than total {}", rate.warmup, total));
 }
 
+Job job_of(const JsonValue& file) {
+  check_names(file);
+  Job job;
+  for (const Key& key : keys()) read_key(key, file, job);
+  check_together(file, job);
+  return job;
+}
+
 /// What the help prints for a default: as it would stand in the file.
 std::string default_text(const Key& key) {
   return key.required ? "required" : key.write(Job{}).dump();
@@ -639,12 +654,12 @@ ProfileWindows parse_profile_windows(std::string_view text, std::string_view whe
   return windows;
 }
 
+Job read_job_text(std::string_view text, const std::string& name) {
+  return job_of(JsonValue::parse(text, name));
+}
+
 Job read_job(const std::filesystem::path& path) {
-  const JsonValue file = JsonValue::read_file(path, DuplicateKeys::refuse, largest_job_bytes);
-  check_names(file);
-  Job job;
-  for (const Key& key : keys()) read_key(key, file, job);
-  check_together(file, job);
+  Job job = job_of(JsonValue::read_file(path, DuplicateKeys::refuse, largest_job_bytes));
   const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
   change_paths(job, [&](std::filesystem::path& one) { make_absolute(one, folder); });
   return job;

@@ -15,12 +15,9 @@ constexpr std::string_view option = "--memory-budget";
 Bytes arena_of(NativeTraining training, const Checkpointing& checkpointing, const Target& target) {
   training.memory_budget = {};
   training.strategy.checkpointing = checkpointing;
-  const Mesh& mesh = training.strategy.mesh;
   Bytes most;
-  for (int stage = 0; stage < mesh.pipeline; ++stage)
-    most = std::max(
-        most,
-        arena_layout(native_schedule(training, stage * mesh.replicate * mesh.shard, target)).size);
+  for (const Schedule& schedule : native_schedules_of_stages(training, 0, target))
+    most = std::max(most, arena_layout(schedule).size);
   return most;
 }
 

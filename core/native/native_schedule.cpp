@@ -125,34 +125,19 @@ void check_workload(const Workload& workload) {
   }
 }
 
-}  // namespace
-
-Schedule native_schedule(const Model& model, const Strategy& strategy, const Workload& workload,
-                         int rank, const Target& target) {
-  return native_schedule({.model = model, .strategy = strategy, .workload = workload}, rank,
-                         target);
+void check_rank(int rank, const Mesh& mesh) {
+  if (rank >= 0 && rank < mesh.world()) return;
+  throw Error({.where = "--rank",
+               .what = "rank " + std::to_string(rank) + " is not in a world of " +
+                       std::to_string(mesh.world()),
+               .way_out = "give 0 to " + std::to_string(mesh.world() - 1)});
 }
 
-Schedule native_schedule(const NativeTraining& training, int rank, const Target& target) {
-  check_workload(training.workload);
-  if (training.memory_budget.count > 0) {
-    NativeTraining within = training;
-    within.strategy.checkpointing = checkpointing_within_budget(training, target);
-    within.memory_budget = {};
-    Schedule schedule = native_schedule(within, rank, target);
-    schedule.assumed.push_back("checkpointing " + text_of(within.strategy.checkpointing) +
-                               ", the least that fits the memory budget of " +
-                               exact_text(training.memory_budget));
-    return schedule;
-  }
-  const Strategy& strategy = training.strategy;
-  if (rank < 0 || rank >= strategy.mesh.world()) {
-    throw Error({.where = "--rank",
-                 .what = "rank " + std::to_string(rank) + " is not in a world of " +
-                         std::to_string(strategy.mesh.world()),
-                 .way_out = "give 0 to " + std::to_string(strategy.mesh.world() - 1)});
-  }
-  NativeStep step = native_step(training, rank, target);
+/// `parts`: `pipeline_parts` of the training, which has no memory budget.
+Schedule schedule_of(const NativeTraining& training, const PipelineParts& parts, int rank,
+                     const Target& target) {
+  check_rank(rank, training.strategy.mesh);
+  NativeStep step = native_step(training, parts, rank, target);
   ScheduleBuilder builder(empty_schedule(step, rank));
   step.groups = add_groups(step, rank, builder);
   NativeStorage storage = add_storage(step, builder);
@@ -172,6 +157,53 @@ Schedule native_schedule(const NativeTraining& training, int rank, const Target&
   schedule.steps = {{.label = "steady", .operations = {first, end}}};
   issue_in_order(schedule, target.host);
   return schedule;
+}
+
+/// With the checkpointing that its memory budget chooses, where it has one.
+NativeTraining within_budget(const NativeTraining& training, const Target& target) {
+  NativeTraining within = training;
+  if (training.memory_budget == Bytes{}) return within;
+  within.strategy.checkpointing = checkpointing_within_budget(training, target);
+  within.memory_budget = {};
+  return within;
+}
+
+void say_budget(const NativeTraining& training, const NativeTraining& within, Schedule& schedule) {
+  if (training.memory_budget == Bytes{}) return;
+  schedule.assumed.push_back("checkpointing " + text_of(within.strategy.checkpointing) +
+                             ", the least that fits the memory budget of " +
+                             exact_text(training.memory_budget));
+}
+
+}  // namespace
+
+Schedule native_schedule(const Model& model, const Strategy& strategy, const Workload& workload,
+                         int rank, const Target& target) {
+  return native_schedule({.model = model, .strategy = strategy, .workload = workload}, rank,
+                         target);
+}
+
+Schedule native_schedule(const NativeTraining& training, int rank, const Target& target) {
+  check_workload(training.workload);
+  const NativeTraining within = within_budget(training, target);
+  Schedule schedule = schedule_of(within, pipeline_parts(within), rank, target);
+  say_budget(training, within, schedule);
+  return schedule;
+}
+
+std::vector<Schedule> native_schedules_of_stages(const NativeTraining& training, int rank,
+                                                 const Target& target) {
+  check_workload(training.workload);
+  const NativeTraining within = within_budget(training, target);
+  const PipelineParts parts = pipeline_parts(within);
+  const Mesh& mesh = training.strategy.mesh;
+  std::vector<Schedule> schedules;
+  for (int stage = 0; stage < mesh.pipeline; ++stage) {
+    const int peer = data_parallel_rank(mesh, rank) + stage * mesh.replicate * mesh.shard;
+    schedules.push_back(schedule_of(within, parts, peer, target));
+    say_budget(training, within, schedules.back());
+  }
+  return schedules;
 }
 
 }  // namespace shardscope

@@ -28,10 +28,16 @@ BatchShape batch_shape(const NativeTraining& training, const Target& target) {
           .logits = target.logits};
 }
 
-OperatorGraph graph_of(const Model& model, const Strategy& strategy, const BatchShape& shape,
-                       const std::vector<StageSegment>& stages) {
-  OperatorGraph graph = lower(model, shape, stages);
-  checkpoint_blocks(strategy.checkpointing, graph);
+/// `part` is null without a pipeline.
+OperatorGraph graph_of(const Model& model, const NativeTraining& training, const BatchShape& shape,
+                       const PipelinePart* part) {
+  OperatorGraph graph =
+      lower(model, shape, part != nullptr ? part->segments : std::vector{whole_model(model)});
+  checkpoint_blocks(training.strategy.checkpointing, graph);
+  if (part != nullptr)
+    checkpoint_stage(
+        checkpointed_micro_batches(training.pipeline.checkpoint, training.workload.micro_batches),
+        graph);
   return graph;
 }
 
@@ -162,23 +168,21 @@ std::vector<UnitPlan> unit_plans(const NativeTraining& training) {
   return {plan_units(training.model, training.strategy)};
 }
 
-NativeStep native_step(const NativeTraining& training, int rank, const Target& target) {
+NativeStep native_step(const NativeTraining& training, const PipelineParts& pipeline, int rank,
+                       const Target& target) {
   const Strategy& strategy = training.strategy;
-  PipelineParts pipeline = pipeline_parts(training);
   const int position = pipeline_rank(strategy.mesh, rank);
   const PipelinePart* const part =
       pipeline.parts.empty() ? nullptr : &pipeline.parts[static_cast<std::size_t>(position)];
   const Model& model = part != nullptr ? part->model : training.model;
   UnitPlan plan = part != nullptr ? pipeline.plans[static_cast<std::size_t>(position)]
                                   : plan_units(model, strategy);
-  OperatorGraph graph =
-      graph_of(model, strategy, batch_shape(training, target),
-               part != nullptr ? part->segments : std::vector{whole_model(model)});
+  OperatorGraph graph = graph_of(model, training, batch_shape(training, target), part);
   return {.model = training.model,
           .target = target,
           .strategy = strategy,
           .workload = training.workload,
-          .pipeline = std::move(pipeline),
+          .pipeline = pipeline,
           .pipeline_rank = position,
           .sharding = sharding_of(strategy),
           .dtypes = dtypes_of(strategy.precision),

@@ -35,14 +35,14 @@ PipelineParts pipeline_parts(const NativeTraining& training);
 /// The units of every rank of the pipeline; without one, of all ranks.
 std::vector<UnitPlan> unit_plans(const NativeTraining& training);
 
-/// All that follows from the inputs before the first operation. `model` and `target` must outlive
-/// it.
+/// All that follows from the inputs before the first operation. `model`, `target` and `pipeline`
+/// must outlive it.
 struct NativeStep {
   const Model& model;
   const Target& target;
   Strategy strategy;
   Workload workload;
-  PipelineParts pipeline;
+  const PipelineParts& pipeline;
   int pipeline_rank = 0;
   Sharding sharding;
   PrecisionDtypes dtypes;
@@ -59,8 +59,10 @@ struct NativeStep {
   }
 };
 
-/// Lowers the rank's part of the model, with its backward and what is run again in it.
-NativeStep native_step(const NativeTraining& training, int rank, const Target& target);
+/// Lowers the rank's part of the model, with its backward and what is run again in it. `pipeline`:
+/// `pipeline_parts` of the training.
+NativeStep native_step(const NativeTraining& training, const PipelineParts& pipeline, int rank,
+                       const Target& target);
 
 NativeGroups add_groups(const NativeStep& step, int rank, ScheduleBuilder& builder);
 

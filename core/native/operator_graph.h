@@ -76,6 +76,10 @@ struct OperatorGraph {
   std::vector<Operator> forward;   ///< up to what the head reads
   std::vector<Operator> loss;      ///< head, loss and the head's gradients, chunk by chunk
   std::vector<Operator> backward;  ///< of `forward`; recomputed forward operators included
+  /// `loss` and `backward` behind a forward that is run again as a whole (`checkpoint_stage`), of
+  /// the first `micro_batches_again` micro-batches.
+  std::vector<Operator> loss_again, backward_again;
+  int micro_batches_again = 0;
   int blocks = 0;
 };
 

@@ -14,20 +14,6 @@ namespace {
 
 constexpr int no_group = -1;
 
-/// By parameter, its group or no_group.
-std::vector<int> groups_of_parameters(const Model& model, const Optimizer& optimizer) {
-  std::vector<std::regex> patterns;
-  for (const ParameterGroup& group : optimizer.groups) patterns.emplace_back(group.pattern);
-  std::vector<int> group_of(model.parameters.size(), no_group);
-  for (std::size_t p = 0; p < group_of.size(); ++p) {
-    const auto found = std::ranges::find_if(patterns, [&](const std::regex& pattern) {
-      return std::regex_search(model.parameters[p].name, pattern);
-    });
-    if (found != patterns.end()) group_of[p] = static_cast<int>(found - patterns.begin());
-  }
-  return group_of;
-}
-
 class OptimizerPass {
  public:
   OptimizerPass(const NativeStep& step, const NativeStorage& storage, ScheduleBuilder& builder)
@@ -339,6 +325,19 @@ class OptimizerPass {
 };
 
 }  // namespace
+
+std::vector<int> groups_of_parameters(const Model& model, const Optimizer& optimizer) {
+  std::vector<std::regex> patterns;
+  for (const ParameterGroup& group : optimizer.groups) patterns.emplace_back(group.pattern);
+  std::vector<int> group_of(model.parameters.size(), no_group);
+  for (std::size_t p = 0; p < group_of.size(); ++p) {
+    const auto found = std::ranges::find_if(patterns, [&](const std::regex& pattern) {
+      return std::regex_search(model.parameters[p].name, pattern);
+    });
+    if (found != patterns.end()) group_of[p] = static_cast<int>(found - patterns.begin());
+  }
+  return group_of;
+}
 
 void add_optimizer(const NativeStep& step, const NativeStorage& storage, ScheduleBuilder& builder) {
   OptimizerPass(step, storage, builder).add();

@@ -186,6 +186,23 @@ class Cutter {
   std::size_t next_ = 0;      ///< block
 };
 
+void check_checkpoint(const Strategy& strategy, const PipelineChoice& choice) {
+  if (choice.checkpoint == PipelineCheckpoint::never) return;
+  const auto fail = [&](std::string what, std::string way_out) {
+    throw Error({.where = "--pipeline-checkpoint",
+                 .what = fmt::format("{}: {}", name_of(choice.checkpoint), what),
+                 .way_out = std::move(way_out)});
+  };
+  if (choice.schedule != PipelineScheduleKind::gpipe)
+    fail(fmt::format("whole stages are run again only under GPipe, and the schedule is {}",
+                     name_of(choice.schedule)),
+         "give --pipeline-schedule GPipe, or --checkpointing for blocks");
+  if (strategy.checkpointing.any())
+    fail(fmt::format("whole stages are run again, and checkpointing {} runs blocks again",
+                     text_of(strategy.checkpointing)),
+         "give one of --pipeline-checkpoint and --checkpointing");
+}
+
 }  // namespace
 
 std::vector<int> blocks_of_stages(const Model& model, const PipelineChoice& choice, int stages,
@@ -223,6 +240,7 @@ PipelineSetup pipeline_setup(const Strategy& strategy, const PipelineChoice& cho
     throw Error({.where = "--stages-per-rank",
                  .what = fmt::format("expected 1 to 1024, got {}", choice.stages_per_rank)});
   }
+  check_checkpoint(strategy, choice);
   if (strategy.reduce_every_micro_batch) {
     throw Error({.where = "strategy",
                  .what = "a pipeline reduces gradients once a step",

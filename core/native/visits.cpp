@@ -19,7 +19,9 @@ struct StageOperators {
   std::vector<const Operator*> forward, backward;
   /// The parts of `backward` where it is split.
   std::vector<const Operator*> backward_input, backward_weight;
-  const std::vector<const Operator*>& of(ActionKind kind) const {
+  /// Behind a forward that is run again.
+  std::vector<const Operator*> backward_again;
+  const std::vector<const Operator*>& of(ActionKind kind, bool again) const {
     switch (kind) {
       case ActionKind::forward:
         return forward;
@@ -28,7 +30,7 @@ struct StageOperators {
       case ActionKind::backward_weight:
         return backward_weight;
       default:
-        return backward;
+        return again ? backward_again : backward;
     }
   }
 };
@@ -48,6 +50,8 @@ StageOperators operators_of(const OperatorGraph& graph, const StageSegment& stag
   add(graph.forward, operators.forward);
   add(graph.loss, operators.backward);
   add(graph.backward, operators.backward);
+  add(graph.loss_again, operators.backward_again);
+  add(graph.backward_again, operators.backward_again);
   const auto is_of_weight = [&](const Operator* op) {
     return op->kernel.kind() == KernelKind::linear_backward_weight && op->place.block >= 0 &&
            op->place.block < graph.blocks;
@@ -65,7 +69,8 @@ class VisitMaker {
   }
 
   void add(std::size_t segment, ActionKind kind, int micro_batch) {
-    for (const Operator* op : stages_[segment].of(kind)) {
+    const bool again = micro_batch < graph_.micro_batches_again;
+    for (const Operator* op : stages_[segment].of(kind, again)) {
       const UnitId unit = unit_of(op->place, graph_, plan_);
       const bool same = !visits_.empty() && visits_.back().unit == unit &&
                         visits_.back().micro_batch == micro_batch &&

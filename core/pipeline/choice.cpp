@@ -13,6 +13,7 @@ namespace {
 
 constexpr int most_layers = 1 << 20;
 constexpr std::array<std::string_view, 4> balances{"layers", "work", "time", "memory"};
+constexpr std::array<std::string_view, 3> checkpoints{"never", "except_last", "always"};
 
 [[noreturn]] void fail(std::string_view text, std::string_view where) {
   throw Error({.where = std::string(where),
@@ -25,6 +26,30 @@ constexpr std::array<std::string_view, 4> balances{"layers", "work", "time", "me
 
 std::string_view name_of(StageBalance balance) {
   return balances[static_cast<std::size_t>(balance)];
+}
+
+std::string_view name_of(PipelineCheckpoint checkpoint) {
+  return checkpoints[static_cast<std::size_t>(checkpoint)];
+}
+
+PipelineCheckpoint parse_pipeline_checkpoint(std::string_view text, std::string_view where) {
+  const auto named = std::ranges::find(checkpoints, text);
+  if (named == checkpoints.end())
+    throw Error({.where = std::string(where),
+                 .what = fmt::format("\"{}\" is none of {}", text, fmt::join(checkpoints, ", "))});
+  return static_cast<PipelineCheckpoint>(named - checkpoints.begin());
+}
+
+int checkpointed_micro_batches(PipelineCheckpoint checkpoint, int micro_batches) {
+  switch (checkpoint) {
+    case PipelineCheckpoint::never:
+      return 0;
+    case PipelineCheckpoint::except_last:
+      return micro_batches - 1;
+    case PipelineCheckpoint::always:
+      break;
+  }
+  return micro_batches;
 }
 
 void parse_stages(std::string_view text, std::string_view where, PipelineChoice& choice) {

@@ -21,11 +21,23 @@ std::string_view name_of(StageBalance balance);
 /// Whether dealing the layers out needs a prediction.
 inline bool needs_prediction(StageBalance balance) { return balance >= StageBalance::time; }
 
+/// Micro-batches of which a stage keeps its input alone and runs its whole forward again before
+/// their backward: `checkpoint` of torch.distributed.pipeline.sync.Pipe, whose usual one is
+/// except_last.
+enum class PipelineCheckpoint : std::uint8_t { never, except_last, always };
+std::string_view name_of(PipelineCheckpoint checkpoint);
+/// Throws Error naming `where` and the choices.
+PipelineCheckpoint parse_pipeline_checkpoint(std::string_view text, std::string_view where);
+/// The first so many of them: checkpoint_stop of PyTorch 1.13,
+/// torch/distributed/pipeline/sync/pipe.py. Example: except_last of 4 micro-batches: 3.
+int checkpointed_micro_batches(PipelineCheckpoint checkpoint, int micro_batches);
+
 struct PipelineChoice {
   PipelineScheduleKind schedule = PipelineScheduleKind::one_f_one_b;
   int stages_per_rank = 1;
   StageBalance balance = StageBalance::layers;
   std::vector<int> layers;  ///< of each stage, given by hand; empty: by `balance`
+  PipelineCheckpoint checkpoint = PipelineCheckpoint::never;  ///< of GPipe
   bool operator==(const PipelineChoice&) const = default;
 };
 

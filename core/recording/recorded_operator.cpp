@@ -259,4 +259,10 @@ DeviceWork work_of(const RecordedCall& call, int launches) {
   return work;
 }
 
+DeviceWork host_work_of(RecordedCall call) {
+  for (std::vector<RecordedTensor>* const tensors : {&call.inputs, &call.outputs})
+    for (RecordedTensor& tensor : *tensors) tensor.on_device = !tensor.on_device;
+  return work_of(call, 1);
+}
+
 }  // namespace shardscope

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 
 #include "core/base/error.h"
 
@@ -17,7 +19,23 @@ Stream stream_of_collective(std::string_view name) {
   return Stream::reduce;
 }
 
-/// What a stream mostly does.
+/// The stream of a line that puts no work on it.
+std::optional<std::int64_t> mentioned_stream(const LogLine& line) {
+  switch (line.kind) {
+    case LogKind::record:
+    case LogKind::wait:
+    case LogKind::set:
+      return line.integer(0);
+    case LogKind::uses:
+      return line.integer(1);
+    case LogKind::alloc:
+      return line.integer(2);
+    default:
+      return std::nullopt;
+  }
+}
+
+/// What each stream mostly does.
 std::map<std::int64_t, Stream> uses_of(const EventLog& log) {
   std::map<std::int64_t, std::map<Stream, int>> counts;
   for (const LogLine& line : log.lines()) {
@@ -28,11 +46,15 @@ std::map<std::int64_t, Stream> uses_of(const EventLog& log) {
     else if (line.kind == LogKind::kernel || line.kind == LogKind::gemm ||
              line.kind == LogKind::dnn)
       ++counts[line.integer(0)][Stream::compute];
+    else if (const auto stream = mentioned_stream(line))
+      counts[*stream];
   }
   std::map<std::int64_t, Stream> uses;
-  for (const auto& [stream, count] : counts)
+  for (auto& [stream, count] : counts) {
+    if (count.empty()) count[Stream::compute] = 0;
     uses[stream] =
         std::ranges::max_element(count, {}, [](const auto& use) { return use.second; })->first;
+  }
   uses[0] = Stream::compute;
   return uses;
 }
@@ -51,10 +73,13 @@ RecordedStreams::LaneIndex RecordedStreams::lane_of(std::int64_t stream) {
   if (lanes_.size() >= most_lanes)
     throw Error({.where = "recording", .what = "work on more than 250 streams is not read"});
   const auto use = uses_.find(stream);
-  const LaneIndex lane = writer_.add_lane(
-      {.name = stream == 0 ? "compute" : fmt::format("stream {}", stream),
-       .stream = use == uses_.end() ? Stream::compute : use->second,
-       .pool_place = stream == 0 ? Lane::no_pool : static_cast<std::int32_t>(stream - 1)});
+  // Among the streams that the process used, in the order in which it made them: PyTorch makes 128
+  // at once. The default one is the first.
+  const auto place = static_cast<std::int32_t>(std::distance(uses_.begin(), use));
+  const LaneIndex lane =
+      writer_.add_lane({.name = stream == 0 ? "compute" : fmt::format("stream {}", stream),
+                        .stream = use == uses_.end() ? Stream::compute : use->second,
+                        .pool_place = stream == 0 ? Lane::no_pool : place - 1});
   lanes_[stream] = lane;
   return lane;
 }

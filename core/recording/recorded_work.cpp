@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/pytorch/runtimes/record/operator_work.h"
 #include "core/recording/recorded_blocks.h"
 #include "core/recording/recorded_operator.h"
 
@@ -65,11 +66,12 @@ std::uint32_t RecordedWork::work_of_call(const RunningCall& call, std::int64_t o
   const auto [known, fresh] = works_.try_emplace({call.name, call.inputs, outputs, launches}, 0);
   if (!fresh) return known->second;
   const std::string_view inputs = log_.text(call.inputs);
-  return known->second = names_.work(work_of({.name = schedule_.names[call.name],
-                                              .inputs = tensors_of(inputs),
-                                              .outputs = tensors_of(log_.text(outputs)),
-                                              .flags = flags_of(inputs)},
-                                             launches));
+  const RecordedCall described{.name = schedule_.names[call.name],
+                               .inputs = tensors_of(inputs),
+                               .outputs = tensors_of(log_.text(outputs)),
+                               .flags = flags_of(inputs)};
+  return known->second = names_.work(launches == on_host ? host_work_of(described)
+                                                         : work_of(described, launches));
 }
 
 /// A description is read once.
@@ -88,8 +90,32 @@ void RecordedWork::end(const LogLine& line) {
     const std::uint32_t work = work_of_call(call, line.integer(0), kernels.launches);
     set_work(schedule_.operations[kernels.operation], work, schedule_.works[work]);
   }
-  if (!call.has_inner && !call.is_node && call.kernels.empty() && !schedule_.steps.empty())
-    writer_.add(HostActionKind::dispatch, 0, 0);
+  if (call.has_inner || call.is_node || !call.kernels.empty() || schedule_.steps.empty()) return;
+  if (takes_host_time(line, call)) return compute_on_host(line, call);
+  writer_.add(HostActionKind::dispatch, 0, 0);
+}
+
+/// A view moves nothing. A thread that pins batches works beside the script.
+bool RecordedWork::takes_host_time(const LogLine& end, const RunningCall& call) const {
+  const auto has_host_tensor = [&](std::int64_t text) {
+    return log_.text(text).find("cpu:") != std::string_view::npos;
+  };
+  const bool is_view = end.has(1);
+  return !is_view && threads_.holds_up_script(end.thread) &&
+         (has_host_tensor(call.inputs) || has_host_tensor(end.integer(0)));
+}
+
+/// An operator on tensors of the host is done when it returns.
+void RecordedWork::compute_on_host(const LogLine& end, const RunningCall& call) {
+  const std::uint32_t index = work_of_call(call, end.integer(0), on_host);
+  const DeviceWork& work = schedule_.works[index];
+  if (work.bytes < eager::least_host_work) return writer_.add(HostActionKind::dispatch, 0, 0);
+  if (!host_lane_) host_lane_ = writer_.add_lane({.name = "host work", .stream = Stream::host});
+  Operation operation =
+      operation_on(*host_lane_, threads_.of(end.thread), call.name, OperationKind::host);
+  operation.shapes = shapes_of(call);
+  set_work(operation, index, work);
+  writer_.run(*host_lane_, operation);
 }
 
 OperationKind RecordedWork::compute_kind() const {
@@ -175,13 +201,24 @@ void RecordedWork::copy(const LogLine& line) {
   const Bytes bytes = bytes_in(line, is_set ? 1 : 2);
   Operation operation = operation_on(lane, thread, threads_.name_of(thread),
                                      is_set ? compute_kind() : OperationKind::copy);
+  const bool to_device = !is_set && line.text(1) == "HtoD";
+  const bool to_host = !is_set && line.text(1) == "DtoH";
+  const bool is_within = !is_set && !to_device && !to_host;
+  operation.bytes = is_within ? bytes * 2 : bytes;
   operation.work = names_.work(DeviceWork{.kind = is_set ? WorkKind::fill : WorkKind::copy,
                                           .dtype = Dtype::uint8,
-                                          .bytes = is_set ? bytes : bytes * 2});
-  operation.bytes = bytes;
+                                          .bytes = operation.bytes});
+  if (to_device || to_host)
+    operation.operands = moved_operand(bytes, to_host ? Access::read : Access::write);
   if (!thread.running.empty()) operation.shapes = shapes_of(thread.running.back());
   put(lane, operation);
   if (!thread.running.empty()) thread.running.back().has_inner = true;
+}
+
+IndexRange RecordedWork::moved_operand(Bytes bytes, Access access) {
+  const auto begin = static_cast<std::uint32_t>(schedule_.operands.size());
+  schedule_.operands.push_back({.buffer = {}, .offset = {}, .bytes = bytes, .access = access});
+  return {begin, begin + 1};
 }
 
 void RecordedWork::communicate(const LogLine& line) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -47,7 +48,13 @@ class RecordedWork {
  private:
   using LaneIndex = ProgramWriter::LaneIndex;
 
+  /// `launches` on the device, or `on_host`.
+  static constexpr int on_host = 0;
   std::uint32_t work_of_call(const RunningCall& call, std::int64_t outputs, int launches);
+  bool takes_host_time(const LogLine& end, const RunningCall& call) const;
+  void compute_on_host(const LogLine& end, const RunningCall& call);
+  /// What a copy between the host and the device moves over the link.
+  IndexRange moved_operand(Bytes bytes, Access access);
   std::uint32_t shapes_of(const RunningCall& call);
   Operation operation_on(LaneIndex lane, const RecordedThread& thread, std::uint32_t name,
                          OperationKind kind) const;
@@ -70,6 +77,7 @@ class RecordedWork {
   std::map<LaneIndex, std::uint32_t> last_on_lane_;
   std::map<std::int64_t, GroupId> groups_;  ///< by communicator
   std::string next_group_;
+  std::optional<LaneIndex> host_lane_;
 };
 
 }  // namespace shardscope

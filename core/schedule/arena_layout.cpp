@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <numeric>
+#include <span>
+#include <vector>
 
 #include "core/schedule/schedule.h"
 
@@ -14,28 +16,62 @@ std::int64_t aligned(std::int64_t n) { return (n + alignment - 1) / alignment * 
 struct Life {
   std::uint32_t first = 0;
   std::uint32_t last = 0;
-  bool meets(const Life& other) const { return first <= other.last && other.first <= last; }
 };
 
-struct Placed {
-  Life life;
+struct Extent {
   std::int64_t begin = 0;
   std::int64_t end = 0;
 };
 
-/// The lowest hole of `size` bytes among `neighbours` (sorted by begin); the smallest hole that
-/// fits, to leave large ones.
-std::int64_t best_hole(const std::vector<Placed>& neighbours, std::int64_t size) {
-  std::int64_t best = -1;
-  std::int64_t best_size = 0;
-  std::int64_t free_from = 0;
-  for (const Placed& placed : neighbours) {
-    const std::int64_t hole = placed.begin - free_from;
-    if (hole >= size && (best < 0 || hole < best_size)) best = free_from, best_size = hole;
-    free_from = std::max(free_from, placed.end);
+/// What has its place, sorted by begin. Lives lie by themselves: each item is laid beside all of
+/// them.
+class PlacedItems {
+ public:
+  explicit PlacedItems(std::size_t count) : meeting_(count) {
+    lives_.reserve(count);
+    extents_.reserve(count);
   }
-  return best < 0 ? free_from : best;
-}
+
+  /// The lowest hole of `size` bytes among those that live in `life`; the smallest hole that fits,
+  /// to leave large ones.
+  std::int64_t best_hole(const Life& life, std::int64_t size) {
+    std::int64_t best = -1;
+    std::int64_t best_size = 0;
+    std::int64_t free_from = 0;
+    for (const std::uint32_t i : meeting(life)) {
+      const std::int64_t hole = extents_[i].begin - free_from;
+      if (hole >= size && (best < 0 || hole < best_size)) best = free_from, best_size = hole;
+      free_from = std::max(free_from, extents_[i].end);
+    }
+    return best < 0 ? free_from : best;
+  }
+
+  void add(const Life& life, const Extent& extent) {
+    const auto at =
+        std::upper_bound(extents_.begin(), extents_.end(), extent,
+                         [](const Extent& x, const Extent& y) { return x.begin < y.begin; }) -
+        extents_.begin();
+    lives_.insert(lives_.begin() + at, life);
+    extents_.insert(extents_.begin() + at, extent);
+  }
+
+ private:
+  /// Without a branch: which of them meet is hard to foretell.
+  std::span<const std::uint32_t> meeting(const Life& life) {
+    std::size_t count = 0;
+    for (std::uint32_t i = 0; i < lives_.size(); ++i) {
+      meeting_[count] = i;
+      const unsigned begun = lives_[i].first <= life.last ? 1 : 0;
+      const unsigned alive = life.first <= lives_[i].last ? 1 : 0;
+      count += begun & alive;
+    }
+    return {meeting_.data(), count};
+  }
+
+  std::vector<Life> lives_;
+  std::vector<Extent> extents_;
+  std::vector<std::uint32_t> meeting_;
+};
 
 /// What is to be packed: sizes with gap and alignment, and lives.
 struct Items {
@@ -78,20 +114,13 @@ std::int64_t lower_bound_of(const Items& items, std::size_t operations) {
 ArenaLayout pack(const Items& items, const std::vector<std::size_t>& order) {
   ArenaLayout layout;
   layout.offset.resize(items.count());
-  std::vector<Placed> placed;  // sorted by begin
-  std::vector<Placed> neighbours;
-  for (std::size_t i : order) {
-    neighbours.clear();
-    for (const Placed& other : placed)
-      if (other.life.meets(items.lives[i])) neighbours.push_back(other);
-    const std::int64_t begin = best_hole(neighbours, items.sizes[i]);
-    const Placed mine{items.lives[i], begin, begin + items.sizes[i]};
-    placed.insert(
-        std::upper_bound(placed.begin(), placed.end(), mine,
-                         [](const Placed& x, const Placed& y) { return x.begin < y.begin; }),
-        mine);
+  PlacedItems placed(items.count());
+  for (const std::size_t i : order) {
+    const std::int64_t begin = placed.best_hole(items.lives[i], items.sizes[i]);
+    const std::int64_t end = begin + items.sizes[i];
+    placed.add(items.lives[i], {begin, end});
     layout.offset[i] = {begin};
-    layout.size = std::max(layout.size, Bytes{mine.end});
+    layout.size = std::max(layout.size, Bytes{end});
   }
   return layout;
 }

@@ -20,11 +20,11 @@ Tasks::~Tasks() {
   pool_.waitForDone();
 }
 
-std::stop_source Tasks::start(QObject* owner, Job job) {
+std::stop_source Tasks::start(QObject* owner, Job job, OnFailure on_failure) {
   std::stop_source own;
   if (in_flight_++ == 0) Q_EMIT idle_changed();
   pool_.start([this, owner = QPointer<QObject>(owner), own, all = all_.get_token(),
-               job = std::move(job)] {
+               job = std::move(job), on_failure = std::move(on_failure)] {
     const std::stop_callback passed_on(all, [own]() mutable { own.request_stop(); });
     std::function<void()> result;
     QString failure;
@@ -33,24 +33,24 @@ std::stop_source Tasks::start(QObject* owner, Job job) {
     } catch (const std::bad_alloc&) {
       failure = tr("out of memory: close other runs, or open fewer ranks");
     } catch (const std::exception& error) {
-      failure = QString::fromUtf8(error.what());
+      failure = QString::fromUtf8(error.what()).simplified();
+      if (failure.isEmpty()) failure = tr("an error without a message");
     }
+    if (!failure.isEmpty())
+      result = [this, failure, on_failure] {
+        if (on_failure) return on_failure(failure);
+        Q_EMIT failed(failure);
+      };
     QMetaObject::invokeMethod(
-        this,
-        [this, owner, own, result, failure] { finish(owner, own.get_token(), result, failure); },
+        this, [this, owner, own, result] { finish(owner, own.get_token(), result); },
         Qt::QueuedConnection);
   });
   return own;
 }
 
 void Tasks::finish(const QPointer<QObject>& owner, const std::stop_token& stop,
-                   const std::function<void()>& result, const QString& failure) {
-  if (owner && !stop.stop_requested()) {
-    if (!failure.isEmpty())
-      Q_EMIT failed(failure);
-    else if (result)
-      result();
-  }
+                   const std::function<void()>& result) {
+  if (owner && result && !stop.stop_requested()) result();
   if (--in_flight_ == 0) Q_EMIT idle_changed();
 }
 

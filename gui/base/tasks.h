@@ -21,15 +21,20 @@ class Tasks : public QObject {
   ~Tasks() override;
 
   /// `work(stop)` gives a value for `done`; `stop` is the one returned here, which the caller may
-  /// request, too. What `work` throws is told by `failed`. With neither owner nor tasks destroyed,
-  /// exactly one of `done` and `failed` follows, unless `stop` was requested before.
+  /// request, too. What `work` throws is told in one line by `on_failure`, without it by `failed`.
+  /// With neither owner nor tasks destroyed, exactly one of `done` and these follows, unless `stop`
+  /// was requested before.
   template <class Work, class Done>
-  std::stop_source run(QObject* owner, Work work, Done done) {
+  std::stop_source run(QObject* owner, Work work, Done done,
+                       const std::function<void(const QString&)>& on_failure = {}) {
     using Value = std::invoke_result_t<Work, std::stop_token>;
-    return start(owner, [work = std::move(work), done = std::move(done)](std::stop_token stop) {
-      auto value = std::make_shared<Value>(work(stop));
-      return std::function<void()>([value, done] { done(std::move(*value)); });
-    });
+    return start(
+        owner,
+        [work = std::move(work), done = std::move(done)](std::stop_token stop) {
+          auto value = std::make_shared<Value>(work(stop));
+          return std::function<void()>([value, done] { done(std::move(*value)); });
+        },
+        on_failure);
   }
 
   bool idle() const { return in_flight_ == 0; }
@@ -43,9 +48,10 @@ class Tasks : public QObject {
 
  private:
   using Job = std::function<std::function<void()>(std::stop_token)>;
-  std::stop_source start(QObject* owner, Job job);
+  using OnFailure = std::function<void(const QString&)>;
+  std::stop_source start(QObject* owner, Job job, OnFailure on_failure);
   void finish(const QPointer<QObject>& owner, const std::stop_token& stop,
-              const std::function<void()>& result, const QString& failure);
+              const std::function<void()>& result);
 
   QThreadPool pool_;
   std::stop_source all_;

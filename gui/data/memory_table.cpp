@@ -1,36 +1,13 @@
-#include <algorithm>
-#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "gui/data/live_set.h"
-#include "gui/data/memory_sources.h"
+#include "gui/data/peak_set.h"
 #include "gui/data/unit_rows.h"
 
 namespace shardscope::gui {
 namespace {
-
-/// What a side's rank holds at the peak of the shown step; none without memory over time.
-std::optional<LiveSet> at_peak(const Scenario& scenario, SideKind kind, std::size_t rank) {
-  const Side* side = scenario.side(kind);
-  if (side == nullptr) return std::nullopt;
-  const std::vector<MemorySource> sources = memory_sources(*side);
-  if (sources.empty()) return std::nullopt;
-  // A prediction has one rank, which stands for all.
-  const MemorySource& source = sources[std::min(rank, sources.size() - 1)];
-  const MemoryLevels levels = memory_levels(*side, source);
-  double begin = -HUGE_VAL, end = levels.end;
-  if (side->has_trace()) {
-    const TimeWindow step = shown_step(*side->ranks[std::min(rank, side->ranks.size() - 1)]);
-    begin = static_cast<double>(step.begin.ns);
-    end = static_cast<double>(step.end.ns);
-  }
-  const auto peak = peak_level(levels, all_bands, begin, end);
-  if (!peak) return std::nullopt;
-  return live_set(scenario, source, levels.levels[*peak]);
-}
 
 /// What the columns of two sides, a and b, are called. The difference is a - b, or b - a where
 /// `is_b_less_a`.
@@ -93,8 +70,8 @@ RowTable table_of(const std::vector<HeldByUnit>& held, const Heads& heads) {
 }  // namespace
 
 RowTable memory_table(const Scenario& scenario, std::size_t rank) {
-  const auto predicted = at_peak(scenario, SideKind::predicted, rank);
-  const auto profiled = at_peak(scenario, SideKind::profiled, rank);
+  const auto predicted = live_at_peak(scenario, SideKind::predicted, rank);
+  const auto profiled = live_at_peak(scenario, SideKind::profiled, rank);
   return table_of(held_by_unit(predicted.value_or(LiveSet{}), profiled.value_or(LiveSet{})),
                   {.id_a = "memory_predicted",
                    .id_b = "memory_profiled",
@@ -108,7 +85,7 @@ RowTable memory_table(const Scenario& scenario, std::size_t rank) {
 
 RowTable memory_pair_table(const Scenario& a, const Scenario& b, std::size_t rank) {
   for (const SideKind kind : {SideKind::profiled, SideKind::predicted}) {
-    const auto of_a = at_peak(a, kind, rank), of_b = at_peak(b, kind, rank);
+    const auto of_a = live_at_peak(a, kind, rank), of_b = live_at_peak(b, kind, rank);
     if (!of_a || !of_b) continue;
     const bool is_predicted = kind == SideKind::predicted;
     const CellLook look = is_predicted ? CellLook::predicted : CellLook::profiled;

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
 #include <system_error>
 
 #include "core/base/error.h"
@@ -80,7 +83,8 @@ const std::vector<OfferedStrategy>& offered_strategies() {
 
 std::optional<NewComparison> comparison_of(const fs::path& file) {
   const std::string end = file.extension().string();
-  const bool is_text = end == ".yaml" || end == ".yml" || end == ".json" || end == ".sh";
+  constexpr std::string_view texts[] = {".yaml", ".yml", ".json", ".toml", ".sh"};
+  const bool is_text = std::ranges::find(texts, end) != std::end(texts);
   std::error_code error;
   const std::uintmax_t size = fs::file_size(file, error);
   if (!is_text || error || size > largest_config) return std::nullopt;

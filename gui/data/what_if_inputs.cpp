@@ -121,6 +121,7 @@ class WhatIfInputsReader {
     if (choice.runtime == Runtime::native) {
       const Strategy resolved_one = resolved(strategy, summary_.world, "strategy");
       choice.mesh = resolved_one.mesh;
+      choice.pipeline = inputs_->job.pipeline;
       choice.blocks_per_unit = blocks_per_unit(strategy.wrap, inputs_->model, inputs_->notes);
       choice.prefetch = prefetch_of(strategy.prefetch, inputs_->notes);
       choice.offload = strategy.offload;

@@ -183,7 +183,8 @@ void QueryView::run() {
                                .sql = sql_->toPlainText().toStdString()};
   asking_ = workspace().tasks().run(
       this, [question](std::stop_token stop) { return ask(question, stop); },
-      [this](QueryAnswer answer) { take(std::move(answer)); });
+      [this](QueryAnswer answer) { take(std::move(answer)); },
+      [this](const QString& failure) { take({.error = failure.toStdString()}); });
 }
 
 void QueryView::stop() {

@@ -55,25 +55,6 @@ void add_launches(const TimelineData& data, const SpanPlace& place, std::vector<
   }
 }
 
-constexpr std::size_t most_looked_at = 10'000;  ///< spans before a time, for the one around it
-
-/// The innermost span of the track that holds the time; none: there is none.
-std::optional<std::uint32_t> span_around(const ImportedTrace& from, std::uint32_t track,
-                                         std::int64_t time) {
-  const auto behind =
-      std::partition_point(from.by_track.begin(), from.by_track.end(), [&](std::uint32_t event) {
-        return std::pair(from.events.track[event], from.events.start_ns[event]) <=
-               std::pair(track, time);
-      });
-  std::size_t looked_at = 0;
-  for (auto at = behind; at != from.by_track.begin() && looked_at < most_looked_at; ++looked_at) {
-    --at;
-    if (from.events.track[*at] != track) break;
-    if (from.events.end_ns(*at) >= time) return *at;
-  }
-  return std::nullopt;
-}
-
 bool is_flow(char phase) { return phase == 's' || phase == 't' || phase == 'f'; }
 
 /// What the flows that begin or end in the event lead to: spans around their other ends.
@@ -114,6 +95,23 @@ void add_flows(const TimelineData& data, const SpanPlace& place, std::vector<Spa
 }
 
 }  // namespace
+
+std::optional<std::uint32_t> span_around(const ImportedTrace& from, std::uint32_t track,
+                                         std::int64_t time) {
+  constexpr std::size_t most_looked_at = 10'000;  // spans before the time
+  const auto behind =
+      std::partition_point(from.by_track.begin(), from.by_track.end(), [&](std::uint32_t event) {
+        return std::pair(from.events.track[event], from.events.start_ns[event]) <=
+               std::pair(track, time);
+      });
+  std::size_t looked_at = 0;
+  for (auto at = behind; at != from.by_track.begin() && looked_at < most_looked_at; ++looked_at) {
+    --at;
+    if (from.events.track[*at] != track) break;
+    if (from.events.end_ns(*at) >= time) return *at;
+  }
+  return std::nullopt;
+}
 
 std::vector<SpanPlace> linked_spans(const TimelineData& data, const SpanPlace& place) {
   std::vector<SpanPlace> links{place};

@@ -10,6 +10,7 @@
 #include <QWheelEvent>
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "gui/base/text.h"
@@ -25,7 +26,10 @@ constexpr double wheel_rows = 60;  ///< logical pixels for a notch
 constexpr double snap_pixels = 8;
 constexpr double least_lane = 8, most_lane = 60;
 constexpr double widest_note = 220;
-constexpr qsizetype most_note_text = 500;  ///< characters
+constexpr std::size_t most_drawn_flows = 400;
+constexpr double least_flow_distance = 7;           ///< pixels between the heads of two
+constexpr std::size_t most_looked_at_flows = 3000;  ///< some of them end in rows out of sight
+constexpr qsizetype most_note_text = 500;           ///< characters
 /// Of a lane whose height was not chosen: more where there is room.
 constexpr double usual_lane = 18, widest_usual_lane = 26;
 
@@ -48,6 +52,7 @@ void TimelineCanvas::show_data(std::shared_ptr<const TimelineData> prepared) {
   current_hit_.reset();
   lay_out();
   find_selection();
+  find_flows();
 }
 
 void TimelineCanvas::show_hits(std::shared_ptr<const SearchHits> hits) {
@@ -251,6 +256,26 @@ void TimelineCanvas::find_links() {
       });
 }
 
+void TimelineCanvas::show_flows(bool shown) {
+  if (shown == shows_flows_) return;
+  shows_flows_ = shown;
+  find_flows();
+  Q_EMIT flows_shown(shown);
+}
+
+void TimelineCanvas::find_flows() {
+  flowing_.request_stop();
+  flows_.clear();
+  update();
+  if (!shows_flows_ || data_->sources.empty()) return;
+  flowing_ = workspace().tasks().run(
+      this, [data = data_](const std::stop_token& stop) { return flow_lines(*data, stop); },
+      [this](std::vector<FlowLine> lines) {
+        flows_ = std::move(lines);
+        update();
+      });
+}
+
 void TimelineCanvas::go_to(const SpanPlace& place) {
   select_place(place);
   bring_into_sight(place);
@@ -312,6 +337,11 @@ std::vector<Command> TimelineCanvas::commands() {
       [this] { follow_link(1); });
   add(tr("Follow backwards"), {Qt::Key_BracketLeft}, [this] { follow_link(-1); });
   add(tr("Write a note at this instant"), {Qt::Key_M}, [this] { write_note(); });
+  all.push_back({.group = group,
+                 .text = tr("Arrows of all flows"),
+                 .keys = {Qt::Key_L},
+                 .run = [this] { show_flows(!shows_flows_); },
+                 .is_checked = [this] { return shows_flows_; }});
   add(tr("Pin or release the lane"), {Qt::Key_T}, [this] { pin_row(); });
   add(tr("Higher lanes"), {Qt::Key_Plus, Qt::Key_Equal},
       [this] { set_lane_height(choices_.lane_height + 4); });
@@ -523,6 +553,7 @@ void TimelineCanvas::draw_marks(QPainter& painter) const {
     painter.setPen(QPen(theme.more, width));
     painter.drawRect(where.adjusted(0, 0, 0, -1));
   };
+  if (shows_flows_) draw_flows(painter);
   for (const SearchHit& hit : hits_in(hits_->hits, workspace().visible())) mark(hit, 1);
   if (current_hit_) mark(*current_hit_, 3);
   if (!selected_) return;
@@ -536,14 +567,56 @@ void TimelineCanvas::draw_marks(QPainter& painter) const {
 /// As `rectangle_of`, at the edge where it is out of sight; null where its row is closed.
 QRectF TimelineCanvas::anchor_of(const SpanPlace& place) const {
   const TimelineRow* row = row_of(place);
-  if (row == nullptr) return {};
+  return row == nullptr ? QRectF() : anchor_on(*row, place);
+}
+
+QRectF TimelineCanvas::anchor_on(const TimelineRow& row, const SpanPlace& place) const {
   const TimeScale now = scale();
   const TimeRange range = axis_range(*data_, place);
   const auto seen = [&](double time) {
     return std::clamp(now.x_of(time), now.left, now.left + now.width);
   };
   const double from = seen(range.begin), to = seen(range.end);
-  return QRectF(from, top_of(*row), std::max(1.0, to - from), row->height);
+  return QRectF(from, top_of(row), std::max(1.0, to - from), row.height);
+}
+
+/// As `anchor_of`; of what lies on a closed host or rank, at its heading.
+QRectF TimelineCanvas::flow_end(const SpanPlace& place) const {
+  if (const QRectF own = anchor_of(place); !own.isNull()) return own;
+  const bool is_host = data_->sources[place.source]->tracks[place.track].group >= TrackGroup::host;
+  const TimelineRow* heading = nullptr;
+  for (const TimelineRow& row : rows_.rows) {
+    const TimelineBlock& block = data_->blocks[row.block];
+    const bool is_of_rank = block.predicted == place.source || block.profiled == place.source;
+    if (!row.is_heading() || row.is_open || !is_of_rank) continue;
+    if (row.kind == RowKind::rank || is_host) heading = &row;
+  }
+  if (heading == nullptr) return {};
+  return anchor_on(*heading, place);
+}
+
+std::vector<FlowLine> TimelineCanvas::drawn_flows() const {
+  const auto is_seen = [this](const QRectF& where) {
+    return !where.isNull() && where.bottom() > axis_height && where.top() < height();
+  };
+  std::vector<FlowLine> seen;
+  // Arrows from one lane to another that end side by side say the same.
+  std::map<std::pair<double, double>, double> last;  // where it ended, by the rows' tops
+  for (const FlowLine& line : flows_in(flows_, workspace().visible(), most_looked_at_flows)) {
+    const QRectF from = flow_end(line.from), to = flow_end(line.to);
+    if (from.isNull() || to.isNull() || (!is_seen(from) && !is_seen(to))) continue;
+    const auto [before, is_first] = last.try_emplace({from.top(), to.top()}, to.left());
+    if (!is_first && to.left() - before->second < least_flow_distance) continue;
+    before->second = to.left();
+    seen.push_back(line);
+  }
+  return flows_in(seen, workspace().visible(), most_drawn_flows);
+}
+
+void TimelineCanvas::draw_flows(QPainter& painter) const {
+  const Theme& theme = theme_of(*this);
+  for (const FlowLine& line : drawn_flows())
+    draw_flow(painter, theme, flow_end(line.from), flow_end(line.to), line.is_peer);
 }
 
 /// What belongs to the selection: the same operation elsewhere by a dashed line; what a flow or a

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gui/base/time_canvas.h"
+#include "gui/timeline/flow_lines.h"
 #include "gui/timeline/span_search.h"
 #include "gui/timeline/timeline_data.h"
 #include "gui/timeline/timeline_frame.h"
@@ -51,6 +52,12 @@ class TimelineCanvas : public TimeCanvas {
   /// Asks for the text of a note under the mouse, else of the selection, else in the middle.
   void write_note();
 
+  /// Arrows of all launches and flows that end in sight, at most a few hundred.
+  void show_flows(bool shown);
+  bool shows_flows() const { return shows_flows_; }
+  /// What of them is drawn now.
+  std::vector<FlowLine> drawn_flows() const;
+
   void set_lane_height(double height);
   std::vector<Command> commands() override;
   void draw(QPainter& painter, QSize size) override;
@@ -58,6 +65,7 @@ class TimelineCanvas : public TimeCanvas {
  Q_SIGNALS:
   void rows_changed();
   void scrolled();
+  void flows_shown(bool shown);
   void place_selected();
 
  protected:
@@ -80,6 +88,7 @@ class TimelineCanvas : public TimeCanvas {
   void select_place(const SpanPlace& place);
   void find_selection();
   void find_links();
+  void find_flows();
   void step_along_lane(int by);
   void follow_link(int by);
   void bring_into_sight(const SpanPlace& place);
@@ -88,7 +97,10 @@ class TimelineCanvas : public TimeCanvas {
   void draw_row_label(QPainter& painter, const TimelineRow& row, double top) const;
   void draw_marks(QPainter& painter) const;
   QRectF anchor_of(const SpanPlace& place) const;
+  QRectF anchor_on(const TimelineRow& row, const SpanPlace& place) const;
   void draw_links(QPainter& painter, const QRectF& own) const;
+  QRectF flow_end(const SpanPlace& place) const;
+  void draw_flows(QPainter& painter) const;
   void draw_found(QPainter& painter, QSize size) const;
   void draw_notes(QPainter& painter, QSize size) const;
   std::optional<std::size_t> note_at(QPointF at) const;
@@ -105,6 +117,9 @@ class TimelineCanvas : public TimeCanvas {
   std::vector<SpanPlace> linked_;
   std::stop_source linking_;
   bool is_selecting_ = false;
+  bool shows_flows_ = false;
+  std::vector<FlowLine> flows_;  ///< of all data, where they are shown
+  std::stop_source flowing_;
   bool wants_sight_ = false;  ///< of what is being looked for
   std::shared_ptr<const SearchHits> hits_ = std::make_shared<const SearchHits>();
   std::optional<SearchHit> current_hit_;

@@ -138,6 +138,30 @@ void draw_arrow(QPainter& painter, const Theme& theme, const QRectF& from, const
   painter.restore();
 }
 
+void draw_flow(QPainter& painter, const Theme& theme, const QRectF& from, const QRectF& to,
+               bool is_peer) {
+  painter.save();
+  painter.setRenderHint(QPainter::Antialiasing);
+  painter.setBrush(Qt::NoBrush);
+  QColor colour = is_peer ? theme.exposed : theme.ink;
+  colour.setAlpha(is_peer ? 220 : 120);
+  painter.setPen(QPen(colour, 1, is_peer ? Qt::DashLine : Qt::SolidLine));
+  // A launch is short: from its begin the arrow is seen where its end would hide it.
+  const QPointF begin(from.left(), from.center().y()), end(to.left(), to.center().y());
+  if (is_peer) {
+    painter.drawLine(begin, end);
+  } else {
+    const double bend = std::clamp(std::abs(end.x() - begin.x()) / 2, 4.0, 60.0);
+    QPainterPath path(begin);
+    path.cubicTo(begin + QPointF(bend, 0), end - QPointF(bend, 0), end);
+    painter.drawPath(path);
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(colour);
+    painter.drawPolygon(QPolygonF({end, end + QPointF(-6, -3), end + QPointF(-6, 3)}));
+  }
+  painter.restore();
+}
+
 void draw_legend(QPainter& painter, const Theme& theme, QRectF where) {
   QImage sample(14, 12, QImage::Format_RGB32);
   const std::vector<QRgb> ground(14, theme.background.rgb());

@@ -27,6 +27,9 @@ void draw_label(QPainter& painter, const Theme& theme, const TimelineRow& row, Q
                 bool is_pinned);
 /// From a producer's end to its consumer's begin, around the rows between them.
 void draw_arrow(QPainter& painter, const Theme& theme, const QRectF& from, const QRectF& to);
+/// One of many arrows, thin; of peers a line between their begins.
+void draw_flow(QPainter& painter, const Theme& theme, const QRectF& from, const QRectF& to,
+               bool is_peer);
 /// What colours and hatches mean, in one line; as wide as it needs.
 void draw_legend(QPainter& painter, const Theme& theme, QRectF where);
 

@@ -1,5 +1,6 @@
 #include "gui/timeline/timeline_view.h"
 
+#include <QCheckBox>
 #include <QComboBox>
 #include <QHBoxLayout>
 #include <QHeaderView>
@@ -116,6 +117,11 @@ QWidget* TimelineView::make_bar() {
   layout->addWidget(search_box_, 1);
   layout->addWidget(hit_count_);
   layout->addStretch(1);
+  flows_ = new QCheckBox(tr("Flows"), bar);
+  flows_->setToolTip(
+      tr("Draws an arrow for each launch and each flow of the trace, and a line between ranks for "
+         "each collective (L). A selected span shows its own arrows in any case."));
+  layout->addWidget(flows_);
   layout->addWidget(label);
   layout->addWidget(mode_);
   auto* steps = new StepPicker(workspace(), bar);
@@ -208,6 +214,8 @@ void TimelineView::connect_all() {
   connect(&from, &Workspace::view_wanted, canvas_, [this](const QString& id) {
     if (id == objectName()) canvas_->bring_selection_into_sight();
   });
+  connect(flows_, &QCheckBox::toggled, canvas_, &TimelineCanvas::show_flows);
+  connect(canvas_, &TimelineCanvas::flows_shown, flows_, &QCheckBox::setChecked);
   connect(canvas_, &TimelineCanvas::rows_changed, this, &TimelineView::fit_scroll_bar);
   connect(canvas_, &TimelineCanvas::scrolled, this, &TimelineView::fit_scroll_bar);
   connect(scroll_bar_, &QScrollBar::valueChanged, canvas_,

@@ -12,6 +12,7 @@
 #include "gui/timeline/span_search.h"
 #include "gui/timeline/timeline_data.h"
 
+class QCheckBox;
 class QComboBox;
 class QLabel;
 class QLineEdit;
@@ -74,6 +75,7 @@ class TimelineView : public View {
   QScrollBar* scroll_bar_ = nullptr;
   QLineEdit* search_box_ = nullptr;
   QLabel* hit_count_ = nullptr;
+  QCheckBox* flows_;
   QComboBox* mode_ = nullptr;
   QTabWidget* panel_ = nullptr;
   QLabel* why_ = nullptr;

@@ -1,6 +1,5 @@
 #include "gui/units/units_view.h"
 
-#include <QComboBox>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QItemSelectionModel>
@@ -12,9 +11,9 @@
 #include <QTimer>
 #include <QVBoxLayout>
 #include <algorithm>
-#include <initializer_list>
 #include <utility>
 
+#include "gui/base/pair_picker.h"
 #include "gui/data/row_sums.h"
 #include "gui/table/column_table_model.h"
 #include "gui/table/table_pane.h"
@@ -40,10 +39,7 @@ UnitsView::UnitsView(Workspace& workspace, QWidget* parent)
     : View(QStringLiteral("units"), tr("Units and operations"), workspace, parent),
       tabs_(new QTabBar(this)),
       stack_(new QStackedWidget(this)),
-      of_(new QLabel(tr("Of"), this)),
-      scenario_(new QComboBox(this)),
-      on_(new QLabel(tr("Rank"), this)),
-      rank_(new QComboBox(this)),
+      picker_(new PairPicker(QStringLiteral("units"), workspace, this)),
       filter_(new QLineEdit(this)),
       typed_(new QTimer(this)),
       summary_(new QLabel(this)) {
@@ -60,10 +56,7 @@ UnitsView::UnitsView(Workspace& workspace, QWidget* parent)
   layout->addWidget(make_bar());
   layout->addWidget(stack_, 1);
   layout->addWidget(summary_);
-  connect(&workspace, &Workspace::pair_changed, this, [this] {
-    fill_choices();
-    read_tables();
-  });
+  connect(picker_, &PairPicker::changed, this, &UnitsView::read_tables);
   connect(&workspace, &Workspace::ghost_changed, this, [this] {
     // While a control of What-if is dragged nobody waits for tables that are out of sight.
     is_stale_ = !isVisible();
@@ -71,7 +64,6 @@ UnitsView::UnitsView(Workspace& workspace, QWidget* parent)
   });
   connect(&workspace, &Workspace::selection_changed, this, &UnitsView::reveal_selection);
   setFocusProxy(stack_);
-  fill_choices();
   read_tables();
 }
 
@@ -101,11 +93,6 @@ QWidget* UnitsView::make_bar() {
   tabs_->setAccessibleName(tr("Units, operations or memory"));
   tabs_->setDrawBase(false);
   tabs_->setObjectName(QStringLiteral("units_tabs"));
-  scenario_->setObjectName(QStringLiteral("units_scenario"));
-  scenario_->setToolTip(tr("Scenario whose rows are shown, or both beside one another"));
-  rank_->setToolTip(tr("Rank whose rows are shown"));
-  of_->setBuddy(scenario_);
-  on_->setBuddy(rank_);
   filter_->setAccessibleName(tr("Filter"));
   filter_->setClearButtonEnabled(true);
   filter_->setPlaceholderText(
@@ -121,15 +108,10 @@ QWidget* UnitsView::make_bar() {
     reveal_selection();
     show_summary();
   });
-  connect(scenario_, &QComboBox::activated, this, &UnitsView::read_tables);
-  connect(rank_, &QComboBox::activated, this, &UnitsView::read_tables);
   auto* layout = new QHBoxLayout(bar);
   layout->setContentsMargins(4, 3, 6, 3);
   layout->addWidget(tabs_);
-  layout->addWidget(of_);
-  layout->addWidget(scenario_);
-  layout->addWidget(on_);
-  layout->addWidget(rank_);
+  layout->addWidget(picker_);
   layout->addWidget(filter_, 1);
   return bar;
 }
@@ -167,54 +149,15 @@ std::vector<Command> UnitsView::commands() {
                  .text = tr("A against B"),
                  .run = [this] { show_pair(); },
                  .is_enabled = [this] { return workspace().b() != nullptr; },
-                 .is_checked = [this] { return choice() == a_against_b; }});
+                 .is_checked = [this] { return picker_->is_pair(); }});
   return all;
 }
 
-void UnitsView::fill_choices() {
-  const QSignalBlocker quiet_scenario(scenario_), quiet_rank(rank_);
-  const int was_second = std::max(0, scenario_->currentIndex());
-  const int was_rank = std::max(0, rank_->currentIndex());
-  scenario_->clear();
-  if (const auto& a = workspace().a())
-    scenario_->addItem(tr("A: ") + QString::fromStdString(a->label));
-  if (const auto& b = workspace().b())
-    scenario_->addItem(tr("B: ") + QString::fromStdString(b->label));
-  if (workspace().b()) scenario_->addItem(tr("A against B"));
-  scenario_->setCurrentIndex(std::min(was_second, scenario_->count() - 1));
-  for (QWidget* part : std::initializer_list<QWidget*>{of_, scenario_})
-    part->setVisible(scenario_->count() > 1);
-  rank_->clear();
-  const ScenarioPointer scenario = shown();
-  const Side* profiled = scenario ? scenario->side(SideKind::profiled) : nullptr;
-  if (profiled != nullptr)
-    for (const auto& trace : profiled->ranks) rank_->addItem(tr("rank %1").arg(trace->rank));
-  rank_->setCurrentIndex(std::min(was_rank, rank_->count() - 1));
-  for (QWidget* part : std::initializer_list<QWidget*>{on_, rank_})
-    part->setVisible(rank_->count() > 1);
-}
-
-UnitsView::Choice UnitsView::choice() const {
-  return static_cast<Choice>(std::clamp<int>(scenario_->currentIndex(), a_alone, a_against_b));
-}
-
-ScenarioPointer UnitsView::shown() const {
-  return choice() == b_alone ? workspace().b() : workspace().a();
-}
-
-void UnitsView::show_pair() {
-  if (!workspace().b()) return;
-  scenario_->setCurrentIndex(a_against_b);
-  read_tables();
-}
-
-std::size_t UnitsView::rank() const {
-  return static_cast<std::size_t>(std::max(0, rank_->currentIndex()));
-}
+void UnitsView::show_pair() { picker_->choose_pair(); }
 
 void UnitsView::read_tables() {
   reading_.request_stop();
-  const ScenarioPointer scenario = shown();
+  const ScenarioPointer scenario = picker_->shown();
   if (!scenario) {
     Tables none;
     for (auto& rows : none.by_tab)
@@ -224,8 +167,8 @@ void UnitsView::read_tables() {
   }
   reading_ = workspace().tasks().run(
       this,
-      [scenario, ghost = workspace().ghost(), rank = rank(),
-       other = choice() == a_against_b ? workspace().b() : nullptr](std::stop_token stop) {
+      [scenario, ghost = workspace().ghost(), rank = picker_->rank(),
+       other = picker_->other()](std::stop_token stop) {
         Tables tables{.scenario = scenario, .other = other, .rank = rank, .by_tab = {}};
         const auto put = [&](Tab tab, RowTable rows) {
           tables.by_tab[tab] = std::make_shared<const RowTable>(std::move(rows));

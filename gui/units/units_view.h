@@ -11,7 +11,6 @@
 #include "gui/base/view.h"
 #include "gui/data/unit_rows.h"
 
-class QComboBox;
 class QLabel;
 class QLineEdit;
 class QStackedWidget;
@@ -21,6 +20,7 @@ class QTimer;
 namespace shardscope::gui {
 
 class ColumnTableModel;
+class PairPicker;
 class TablePane;
 
 /// Rows are the units, the operations or the memory by unit of A, of B or of both, on one rank; a
@@ -64,11 +64,6 @@ class UnitsView : public View {
 
   void make_table(Tab tab, const QString& name);
   QWidget* make_bar();
-  void fill_choices();
-  enum Choice { a_alone, b_alone, a_against_b };
-  Choice choice() const;
-  ScenarioPointer shown() const;
-  std::size_t rank() const;
   void read_tables();
   void take(const Tables& tables);
   void sort_at_first(Table& table);
@@ -88,10 +83,7 @@ class UnitsView : public View {
   std::size_t rows_rank_ = 0;
   QTabBar* tabs_;
   QStackedWidget* stack_;
-  QLabel* of_;
-  QComboBox* scenario_;
-  QLabel* on_;
-  QComboBox* rank_;
+  PairPicker* picker_;
   QLineEdit* filter_;
   QTimer* typed_;
   QLabel* summary_;

@@ -247,7 +247,8 @@ void WhatIfView::read_inputs() {
         }
         return inputs;
       },
-      [this](const LoadedInputs& inputs) { take(inputs); });
+      [this](const LoadedInputs& inputs) { take(inputs); },
+      [this](const QString& failure) { take({.refusal = failure.toStdString()}); });
 }
 
 void WhatIfView::take(const LoadedInputs& inputs) {
@@ -293,6 +294,10 @@ void WhatIfView::begin_asking() {
           rest();
         else
           begin_asking();
+      },
+      [this](const QString& failure) {
+        is_asking_ = false;
+        tell(failure);
       });
 }
 

@@ -1,6 +1,7 @@
 #include "gui/window/make_views.h"
 
 #include "gui/diagnostics/diagnostics_view.h"
+#include "gui/flame/flame_view.h"
 #include "gui/memory/memory_view.h"
 #include "gui/query/query_view.h"
 #include "gui/snapshots/snapshots_view.h"
@@ -17,6 +18,7 @@ std::vector<View*> make_views(Workspace& workspace, QWidget* parent) {
       new TimelineView(workspace, parent),   new UnitsView(workspace, parent),
       new WhatIfView(workspace, parent),     new DiagnosticsView(workspace, parent),
       new SnapshotsView(workspace, parent),  new QueryView(workspace, parent),
+      new FlameView(workspace, parent),
   };
 }
 

@@ -221,7 +221,7 @@ std::vector<Command> MainWindow::help_commands() {
 void MainWindow::ask_for_files() {
   const QString traces = QStringLiteral("*.json *.gz *.tar *.tgz *.sqlite"),
                 snapshots = QStringLiteral("*.pickle *.pkl *.gz"),
-                configurations = QStringLiteral("*.json *.yaml *.yml *.sh");
+                configurations = QStringLiteral("*.json *.yaml *.yml *.toml *.sh");
   const QStringList filters{
       tr("All that can be opened (%1 %2 %3)").arg(traces, snapshots, configurations),
       tr("Traces (%1)").arg(traces), tr("Memory snapshots (%1)").arg(snapshots),

@@ -1,8 +1,11 @@
 #include "sim/engine/peer_arrivals.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "sim/engine/clock_options.h"
+#include "sim/engine/endless_wait.h"
 #include "sim/engine/meetings.h"
 #include "sim/engine/program_player.h"
 #include "sim/engine/timed_device.h"
@@ -62,9 +65,11 @@ bool tell_peers(const std::vector<RankMeeting>& meetings,
 
 }  // namespace
 
-std::optional<std::vector<PeerArrivals>> peer_arrivals(std::span<const Schedule> schedules,
-                                                       const HardwareProfile& profile) {
+RanksTogether peer_arrivals(std::span<const Schedule> schedules, const HardwareProfile& profile,
+                            const std::function<void(std::size_t sweeps)>& on_sweep) {
   const std::vector<RankMeeting> meetings = meetings_in_steps(schedules);
+  if (auto circle = endless_wait(schedules, meetings))
+    return {.arrivals = {}, .endless_wait = std::move(*circle)};
   std::vector<StepCosts> costs;
   std::vector<PeerArrivals> peers;
   std::vector<std::vector<Duration>> arrivals;
@@ -84,9 +89,13 @@ std::optional<std::vector<PeerArrivals>> peer_arrivals(std::span<const Schedule>
       arrivals[place] = arrivals_of(schedules[place], costs[place], peers[place]);
       changed |= tell_peers(meetings, arrivals, peers);
     }
-    if (!changed) return peers;
+    if (on_sweep) on_sweep(sweep + 1);
+    if (!changed) return {.arrivals = std::move(peers), .endless_wait = {}};
   }
-  return std::nullopt;
+  // By their programs alone all ranks end. They wait because a channel runs its collectives in
+  // turn.
+  return {.arrivals = {},
+          .endless_wait = "they issue collectives of one channel in different orders"};
 }
 
 }  // namespace shardscope

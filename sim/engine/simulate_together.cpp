@@ -1,8 +1,10 @@
 #include "sim/engine/simulate_together.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string>
 
 #include "core/base/error.h"
 #include "sim/cost/cost_model.h"
@@ -138,16 +140,20 @@ Arrivals find_arrivals(std::span<const Schedule> schedules, const std::vector<st
 
 void check_all_ended(std::span<const Schedule> schedules, const std::vector<std::uint32_t>& first,
                      const OperationMoments& moments) {
+  std::vector<std::string> waiting;
   for (std::size_t place = 0; place < schedules.size(); ++place) {
     const Schedule& schedule = schedules[place];
     const IndexRange step = schedule.steps.back().operations;
     for (std::uint32_t op = step.begin; op < step.end; ++op) {
       if (moments.end[first[place] + op] != OperationMoments::not_started) continue;
-      throw Error({.where = "simulation",
-                   .what = fmt::format("rank {} never gets through {}: ranks wait for each other",
-                                       schedule.rank, schedule.name(schedule.operations[op]))});
+      waiting.push_back(fmt::format("rank {} never gets through {}", schedule.rank,
+                                    schedule.name(schedule.operations[op])));
+      break;
     }
   }
+  if (waiting.empty()) return;
+  throw Error({.where = "simulation",
+               .what = fmt::format("{}: ranks wait for each other", fmt::join(waiting, ", "))});
 }
 
 std::vector<bool> run_by_host(const Schedule& schedule) {

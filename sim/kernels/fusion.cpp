@@ -32,6 +32,13 @@ bool joins(WorkKind kind) {
   }
 }
 
+/// Of attention itself, not of a module in it.
+bool is_of_attention(const Schedule& schedule, const Operation& op) {
+  if (!op.owner) return false;
+  const std::string_view module = schedule.owners[op.owner.value];
+  return module.ends_with(".attn") || module.ends_with(".self_attn");
+}
+
 bool is_norm(WorkKind kind) {
   return kind == WorkKind::norm_forward || kind == WorkKind::norm_backward;
 }
@@ -44,11 +51,13 @@ class Rules {
   Rules(const Schedule& schedule, const KernelChoices& choices)
       : schedule_(schedule),
         fusion_(choices.fusion),
-        scope_(choices.fusion == KernelFusion::compiled ? choices.scope : CompileScope::none) {}
+        scope_(choices.fusion == KernelFusion::compiled ? choices.scope : CompileScope::none),
+        fuses_attention_(choices.fuses_attention) {}
 
   bool fits(const Run& run, const Operation& op) const {
     if (op.work == Operation::no_work || op.kind == OperationKind::copy) return false;
     if (!joins(schedule_.works[op.work].kind)) return false;
+    if (!fuses_attention_ && is_of_attention(schedule_, op)) return false;
     const std::string_view graph = compiled_graph(schedule_, op, scope_);
     if (scope_ != CompileScope::none && graph.empty()) return false;
     if (run.empty()) return true;
@@ -59,7 +68,8 @@ class Rules {
       return false;
     if (fusion_ != KernelFusion::by_hand) return true;
     const WorkKind before = kind_of(last), now = kind_of(op);
-    return !is_norm(before) && !is_norm(now) && before != WorkKind::softmax;
+    if (is_norm(before) || is_norm(now)) return false;
+    return begins_with_softmax(op) ? now != WorkKind::softmax : before != WorkKind::softmax;
   }
 
   bool fuses(const Run& run) const {
@@ -70,12 +80,27 @@ class Rules {
            });
   }
 
+  /// Megatron-LM's causal softmax, which skips the scores above the diagonal. Source:
+  /// megatron/fused_kernels/scaled_upper_triang_masked_softmax.h.
+  bool reads_half(const Run& run) const {
+    return fusion_ == KernelFusion::by_hand && std::ranges::any_of(run, [&](std::uint32_t i) {
+             const Operation& op = schedule_.operations[i];
+             return kind_of(op) == WorkKind::softmax && is_of_attention(schedule_, op);
+           });
+  }
+
  private:
+  /// In the forward the factor of the scores comes before attention's softmax, in the backward
+  /// after it.
+  bool begins_with_softmax(const Operation& op) const {
+    return op.phase == Phase::backward && !op.recomputed && is_of_attention(schedule_, op);
+  }
   WorkKind kind_of(const Operation& op) const { return schedule_.works[op.work].kind; }
 
   const Schedule& schedule_;
   KernelFusion fusion_;
   CompileScope scope_;
+  bool fuses_attention_;
 };
 
 /// Runs of each lane; a wait or a record of the lane ends its run, as does whatever joins none.
@@ -116,13 +141,13 @@ class RunBytes {
   RunBytes(const Schedule& schedule, const std::vector<std::uint32_t>& last_read)
       : schedule_(schedule), last_read_(last_read) {}
 
-  Bytes of(const Run& run) {
+  Bytes of(const Run& run, bool reads_half) {
     read_.clear();
     written_.clear();
     for (const std::uint32_t op : run)
       for (const Operand& operand : schedule_.operands_of(schedule_.operations[op])) add(operand);
     std::int64_t bytes = 0;
-    for (const auto& [place, count] : read_) bytes += count;
+    for (const auto& [place, count] : read_) bytes += reads_half ? count / 2 : count;
     for (const auto& [place, count] : written_)
       if (is_wanted(place.first, run)) bytes += count;
     return {bytes};
@@ -207,7 +232,7 @@ void fuse(Schedule& schedule, const KernelChoices& choices) {
   std::vector<bool> absorbed(schedule.operations.size());
   for (const Run& run : runs_of(schedule, rules)) {
     if (!rules.fuses(run)) continue;
-    const DeviceWork whole = one_kernel(schedule, run, bytes.of(run));
+    const DeviceWork whole = one_kernel(schedule, run, bytes.of(run, rules.reads_half(run)));
     Operation& first = schedule.operations[run.front()];
     first.work = table.of(whole);
     first.bytes = whole.bytes;

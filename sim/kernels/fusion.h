@@ -28,6 +28,7 @@ struct KernelChoices {
   KernelFusion fusion = KernelFusion::none;
   std::optional<AttentionLibrary> attention;  ///< none: as recorded
   CompileScope scope = CompileScope::none;    ///< of `compiled`; none: whatever the lane runs
+  bool fuses_attention = true;                ///< by_hand: false: attention's operators run alone
   bool operator==(const KernelChoices&) const = default;
 };
 
@@ -44,7 +45,8 @@ std::string_view compiled_graph(const Schedule& schedule, const Operation& op, C
 /// A run is a sequence of operators on one lane that a kernel could do at once: pointwise, norms,
 /// softmax, reductions, dropout, casts, gathers, without a wait between them. Its first operator
 /// moves what the run reads from before it and what is read after it, once each; the others are
-/// not launched. Expects a recorded schedule, whose operations name their operands.
+/// not launched. Attention's softmax by hand is causal: it reads half of its scores, and half of
+/// their gradients. Expects a recorded schedule, whose operations name their operands.
 /// Example: y = gelu(x + b) with 100-byte x, y and an inner value, b of 10 bytes: 210 bytes for
 /// (x + b), 200 for gelu; as one kernel 210.
 Schedule with_kernels(Schedule schedule, const KernelChoices& choices);

@@ -10,6 +10,7 @@
 #include "sim/engine/clock_options.h"
 #include "sim/planner/estimate.h"
 #include "sim/planner/parallel.h"
+#include "sim/planner/pipeline_bounds.h"
 #include "sim/planner/plain_step.h"
 
 namespace shardscope::planner {
@@ -24,6 +25,7 @@ struct ShardingKey {
   int replicate = 1, shard = 1;
   int blocks_per_unit = 1;
   bool reduces_every_micro_batch = false;
+  bool overlaps = false;  ///< DeepSpeed's overlap_comm
   Offload offload = Offload::none;
   TrainingPrecision precision = TrainingPrecision::fp32;
   auto operator<=>(const ShardingKey&) const = default;
@@ -36,6 +38,7 @@ ShardingKey sharding_key(const Choice& choice) {
           .shard = choice.mesh.shard,
           .blocks_per_unit = choice.blocks_per_unit,
           .reduces_every_micro_batch = choice.reduces_every_micro_batch,
+          .overlaps = choice.runtime == Runtime::deepspeed && choice.prefetch != Prefetch::none,
           .offload = choice.offload,
           .precision = choice.precision};
 }
@@ -43,18 +46,21 @@ ShardingKey sharding_key(const Choice& choice) {
 /// Collectives of one step, by what runs at once where they are not serial.
 struct Communication {
   Duration gathers, reductions, between_replicas;
+  Duration second_copy;  ///< gathers of it, whose communicator has other links
 };
 
 /// What a sharding adds to a step.
 struct PerStep {
   Communication communication;
   Duration exposed;  ///< of it, beside which nothing can be computed
+  Duration serial;   ///< of it, on the stream that computes
   Duration copies;   ///< kernels around the collectives, and sums of gradients
+  Duration moves;    ///< copies around them on the stream that computes, which nothing slows
 };
 
 struct ShardingBounds {
   ModelStates states;    ///< on the device
-  Bytes gathered;        ///< parameters that are whole when activations take the most
+  Bytes gathered;        ///< parameters and buffers beside activations when these take the most
   Bytes kept_gradients;  ///< that stay whole between micro-batches
   PerStep each;          ///< in every micro-batch
   PerStep further;       ///< in every micro-batch but the first
@@ -223,29 +229,98 @@ class ShardingBounder {
     result.update = read_once(result.states);
   }
 
-  /// Stages 1 and 2 gather what they have updated, stage 3 what is not persistent for each forward.
-  /// A sum is a scatter at least, whatever the stage makes of it.
   void deepspeed(ShardingBounds& result) const {
+    const eager::TrainingSetup setup = training_setup(choice_, inputs_.model, inputs_.training);
+    const DeepSpeedSettings& settings = std::get<eager::DeepSpeedSetup>(setup.runtime).settings;
     const ShardingPlan sharding = plan();
-    const Dtype dtype = choice_.precision == TrainingPrecision::bf16 ? Dtype::bfloat16 : dtype_;
-    const bool third = shards_parameters(choice_.sharding);
-    (third ? result.each : result.once).communication.reductions =
-        time(OperationKind::reduce_scatter, trainable_, dtype, world_);
-    std::int64_t gathered = 0;
-    for (const PlannedPartition& partition : sharding.partitions)
-      if (!partition.persistent) gathered += partition.elements;
-    if (third && gathered > 0)
-      // The second copy serves the further micro-batches.
-      (choice_.sharding == S::hybrid_shard ? result.once : result.each).communication.gathers =
-          time(OperationKind::all_gather, gathered, dtype, world_);
-    if (!third)
-      result.once.communication.gathers =
-          time(OperationKind::all_gather, trainable_, dtype, world_);
     result.states = sharding.per_rank;
     result.states.gradients = {};
     if (choice_.offload != Offload::none) result.states.optimizer_states = {};
     if (choice_.offload == Offload::all) result.states.parameters = {};
     result.update = result.states.optimizer_states / inputs_.profile.memory_bandwidth;
+    if (settings.stage == 3)
+      zero3(settings, sharding, result);
+    else
+      zero_flat(settings, sharding, result);
+  }
+
+  Dtype zero_dtype() const {
+    return choice_.precision == TrainingPrecision::bf16 ? Dtype::bfloat16 : dtype_;
+  }
+
+  /// Gradients that fit a bucket are copied into it, and all are divided. Without overlap_comm all
+  /// of it, and the reduction, is on the stream that computes.
+  void reduce_buckets(const DeepSpeedSettings& settings, Duration reduction, bool copies_beside,
+                      PerStep& step) const {
+    step.communication.reductions = reduction;
+    std::int64_t copied_elements = 0;
+    if (settings.contiguous_gradients)
+      for (const Parameter& parameter : inputs_.model.parameters)
+        if (parameter.trainable && parameter.elements() <= settings.reduce_bucket_elements)
+          copied_elements += parameter.elements();
+    if (!settings.overlap_comm || !copies_beside)
+      step.moves = inputs_.costs.copy_time(bytes_of(2 * copied_elements, zero_dtype()));
+    if (settings.overlap_comm) return;
+    step.serial = reduction;
+    step.copies = bytes_of(2 * trainable_, zero_dtype()) / inputs_.profile.memory_bandwidth;
+  }
+
+  /// Stages 1 and 2 gather what they have updated. Stage 1 reduces in the last micro-batch.
+  void zero_flat(const DeepSpeedSettings& settings, const ShardingPlan& sharding,
+                 ShardingBounds& result) const {
+    const Dtype dtype = zero_dtype();
+    const bool all = settings.multi_rank_all_reduce || !settings.reduce_scatter;
+    const Duration reduction = time(all ? OperationKind::all_reduce : OperationKind::reduce_scatter,
+                                    trainable_, dtype, world_);
+    const bool has_buckets = settings.stage == 2 || settings.accumulation_dtype != Dtype::float32;
+    PerStep& reduced = settings.stage == 2 ? result.each : result.once;
+    if (has_buckets)
+      reduce_buckets(settings, reduction, false, reduced);
+    else
+      reduced.communication.reductions = reduction;
+    const Duration gather = time(OperationKind::all_gather, trainable_, dtype, world_);
+    result.once.communication.gathers = gather;
+    result.once.serial += gather;
+    if (settings.stage == 2 || !has_buckets || choice_.offload != Offload::none) return;
+    // Whole gradients and the buckets stay until the last micro-batch.
+    keep_gradients(dtype, result);
+    if (settings.contiguous_gradients)
+      result.kept_gradients +=
+          bytes_of(settings.reduce_bucket_elements * (settings.overlap_comm ? 2 : 1), dtype);
+    if (!settings.overlap_comm) result.states.gradients = sharding.per_rank.gradients;
+  }
+
+  /// Stage 3 gathers what is not persistent for each forward, and but for what it keeps for each
+  /// backward. The second copy serves all but the first forward.
+  void zero3(const DeepSpeedSettings& settings, const ShardingPlan& sharding,
+             ShardingBounds& result) const {
+    const Dtype dtype = zero_dtype();
+    reduce_buckets(settings, time(OperationKind::reduce_scatter, trainable_, dtype, world_), true,
+                   result.each);
+    std::int64_t gathered = 0, largest = 0;
+    for (const PlannedPartition& partition : sharding.partitions) {
+      if (partition.persistent) continue;
+      gathered += partition.elements;
+      largest = std::max(largest, partition.elements);
+    }
+    if (settings.contiguous_gradients)
+      result.gathered += bytes_of(settings.reduce_bucket_elements, dtype);
+    if (choice_.offload == Offload::none) result.gathered += sharding.per_rank.gradients;
+    if (gathered == 0) return;
+    const std::int64_t again = std::max<std::int64_t>(
+        0, gathered - settings.max_reuse_elements - settings.max_live_elements - 2 * largest);
+    const auto gather = [&](std::int64_t elements, const Group& group) {
+      return elements == 0 ? Duration{} : time(OperationKind::all_gather, elements, dtype, group);
+    };
+    if (!is_hybrid(choice_.sharding)) {
+      result.each.communication.gathers = gather(gathered, world_) + gather(again, world_);
+      return;
+    }
+    result.once.communication.gathers = gather(gathered, world_);
+    result.each.communication.second_copy = gather(again, shards_);
+    result.further.communication.second_copy = gather(gathered, shards_);
+    // At that moment each parameter is whole or in the second copy, which takes less.
+    result.gathered += bytes_of(gathered / choice_.mesh.shard, dtype);
   }
 
   const Choice& choice_;
@@ -255,9 +330,11 @@ class ShardingBounder {
   std::int64_t elements_ = 0, trainable_ = 0;
 };
 
-Duration communication_time(const Communication& c, bool serial) {
-  if (serial) return c.gathers + c.reductions + c.between_replicas;
-  return std::max({c.gathers, c.reductions, c.between_replicas});
+Duration communication_time(const Communication& c, const SharingRules& rules) {
+  if (!rules.collectives_serial)
+    return std::max({c.gathers, c.reductions, c.between_replicas, c.second_copy});
+  const Duration others = c.gathers + c.reductions + c.between_replicas;
+  return rules.communicators_apart ? std::max(others, c.second_copy) : others + c.second_copy;
 }
 
 PerStep of_step(const ShardingBounds& sharding, int micro_batches) {
@@ -265,33 +342,42 @@ PerStep of_step(const ShardingBounds& sharding, int micro_batches) {
     return part(sharding.each) * micro_batches + part(sharding.further) * (micro_batches - 1) +
            part(sharding.once);
   };
-  return {
-      .communication = {.gathers = sum([](const PerStep& p) { return p.communication.gathers; }),
-                        .reductions =
-                            sum([](const PerStep& p) { return p.communication.reductions; }),
-                        .between_replicas =
-                            sum([](const PerStep& p) { return p.communication.between_replicas; })},
-      // Once a step is what every runtime has to expose.
-      .exposed = sharding.each.exposed + sharding.once.exposed,
-      .copies = sum([](const PerStep& p) { return p.copies; })};
+  const auto communication = [&](Duration Communication::*part) {
+    return sum([&](const PerStep& p) { return p.communication.*part; });
+  };
+  return {.communication = {.gathers = communication(&Communication::gathers),
+                            .reductions = communication(&Communication::reductions),
+                            .between_replicas = communication(&Communication::between_replicas),
+                            .second_copy = communication(&Communication::second_copy)},
+          // Once a step is what every runtime has to expose.
+          .exposed = sharding.each.exposed + sharding.once.exposed,
+          .serial = sum([](const PerStep& p) { return p.serial; }),
+          .copies = sum([](const PerStep& p) { return p.copies; }),
+          .moves = sum([](const PerStep& p) { return p.moves; })};
+}
+
+/// Compute is slowed by collectives that run beside it, and not by those that it waits for.
+Duration device_time(const PerStep& step, Duration compute, const SharingRules& rules) {
+  const Duration communication = communication_time(step.communication, rules);
+  const auto rest = [&](Duration taken) { return std::max(Duration{}, communication - taken); };
+  const Duration exposed = std::min(step.exposed, rest(step.serial));
+  const Duration beside = rest(step.serial + exposed + step.moves);
+  const double slowed = 1 - 1 / rules.compute_slowdown;
+  return std::max(communication, compute + step.moves + step.serial + exposed +
+                                     Duration::from_seconds(beside.seconds() * slowed));
 }
 
 Bounds combined(const Choice& choice, const TrialInputs& inputs, const PlainStep& plain,
                 const ShardingBounds& sharding) {
   const PerStep step = of_step(sharding, choice.micro_batches);
   const Duration compute = plain.compute * choice.micro_batches + step.copies + sharding.update;
-  const SharingRules rules = sharing_rules(inputs.profile);
-  const Duration communication = communication_time(step.communication, rules.collectives_serial);
-  const Duration exposed = std::min(step.exposed, communication);
-  const double slowed = 1 - 1 / rules.compute_slowdown;
-  const Duration beside = Duration::from_seconds((communication - exposed).seconds() * slowed);
   const ModelStates& states = sharding.states;
   const Bytes between = states.parameters + states.optimizer_states;
   const Bytes kept = choice.micro_batches > 1 ? sharding.kept_gradients : Bytes{};
   const bool native = choice.runtime == Runtime::native;
   const Bytes outside = native ? Bytes{} : inputs.profile.context_memory.value_or(Bytes{});
-  return {.time = std::max(
-              {compute + exposed + beside, communication, plain.host * choice.micro_batches}),
+  return {.time = std::max(device_time(step, compute, sharing_rules(inputs.profile)),
+                           plain.host * choice.micro_batches),
           .memory = outside + between +
                     std::max(plain.activations + sharding.gathered + kept, states.gradients)};
 }
@@ -348,7 +434,9 @@ std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs
                               unsigned threads, const std::stop_token& stop) {
   Table<PlainKey, PlainStep> plain;
   Table<ShardingKey, ShardingBounds> shardings;
+  const PipelineBounds pipelines(choices, inputs, threads, stop);
   for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (is_pipelined(choices[i])) continue;
     plain.need(plain_key(choices[i]), i);
     shardings.need(sharding_key(choices[i]), i);
   }
@@ -369,8 +457,9 @@ std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs
   std::vector<Bounds> result;
   result.reserve(choices.size());
   for (const Choice& choice : choices)
-    result.push_back(
-        combined(choice, inputs, plain.at(plain_key(choice)), shardings.at(sharding_key(choice))));
+    result.push_back(is_pipelined(choice) ? pipelines.of(choice)
+                                          : combined(choice, inputs, plain.at(plain_key(choice)),
+                                                     shardings.at(sharding_key(choice))));
   return result;
 }
 

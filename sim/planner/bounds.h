@@ -21,9 +21,11 @@ struct Bounds {
 ///
 ///   W = its kernels x micro-batches + what the optimizer has to read at memory bandwidth
 ///   C = gathers and reductions that the sharding needs at least, each as one collective
-///   time >= W + C (1 - 1 / compute_slowdown): compute is slowed while collectives run
+///   S = those of them, and copies, that the runtime puts on the stream that computes
+///   time >= W + S + (C - S) (1 - 1 / compute_slowdown): compute is slowed while collectives run
 ///   time >= C; time >= launches x launch time: the host
-///   memory >= P + OS + the most that activations and temporaries take in that forward and backward
+///   memory >= P + OS + buffers + the most that activations and temporaries take in that forward
+///             and backward
 ///   memory >= P + G + OS
 ///
 /// What a `stop` comes before has no bound: 0.

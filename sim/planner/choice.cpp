@@ -90,6 +90,17 @@ std::string mesh_text(const Mesh& mesh) {
   return fmt::format(" {} x {}", mesh.replicate, mesh.shard);
 }
 
+/// A pipeline with what is inside a stage, where its ranks are several.
+std::string pipeline_text(const Choice& choice) {
+  const PipelineChoice& pipeline = choice.pipeline;
+  std::string text =
+      fmt::format("{} pipeline of {}", name_of(pipeline.schedule), choice.mesh.pipeline);
+  if (pipeline.stages_per_rank > 1) text += fmt::format(" x {}", pipeline.stages_per_rank);
+  if (choice.mesh.replicate * choice.mesh.shard == 1) return text;
+  return text + fmt::format(", {}{} inside", name_of(choice.sharding),
+                            is_hybrid(choice.sharding) ? mesh_text(choice.mesh) : "");
+}
+
 /// Below stage 3 of DeepSpeed nothing is gathered ahead: reductions beside the backward are all.
 std::string prefetch_text(const Choice& choice) {
   const bool reduces_alone =
@@ -122,6 +133,8 @@ std::string text_of(const eager::CheckpointChoice& choice) {
 }
 
 std::string strategy_text(const Choice& choice) {
+  if (is_pipelined(choice))
+    return fmt::format("{} {}", name_of(choice.runtime), pipeline_text(choice));
   return fmt::format("{} {}{}", name_of(choice.runtime), name_of(choice.sharding),
                      is_hybrid(choice.sharding) ? mesh_text(choice.mesh) : "");
 }
@@ -135,6 +148,12 @@ std::vector<std::string> unusual_settings(const Choice& choice) {
     settings.push_back(prefetch_text(choice));
   if (choice.checkpointing.every > 0)
     settings.push_back("checkpointing " + text_of(choice.checkpointing));
+  if (!choice.pipeline.layers.empty())
+    settings.push_back(fmt::format("layers {}", text_of_stages(choice.pipeline)));
+  else if (is_pipelined(choice) && choice.pipeline.balance != StageBalance::layers)
+    settings.push_back(fmt::format("layers by {}", name_of(choice.pipeline.balance)));
+  if (choice.pipeline.checkpoint != PipelineCheckpoint::never)
+    settings.push_back(fmt::format("stages checkpointed {}", name_of(choice.pipeline.checkpoint)));
   if (choice.offload != Offload::none)
     settings.push_back(fmt::format("offload {}", name_of(choice.offload)));
   return settings;
@@ -220,6 +239,13 @@ Workload native_workload(const Choice& choice, const Training& training) {
           .micro_batches = choice.micro_batches,
           .optimizer = training.optimizer,
           .clip = training.clip};
+}
+
+NativeTraining native_training(const Choice& choice, const Model& model, const Training& training) {
+  return {.model = model,
+          .strategy = native_strategy(choice, model),
+          .workload = native_workload(choice, training),
+          .pipeline = choice.pipeline};
 }
 
 }  // namespace shardscope::planner

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "core/model/model.h"
+#include "core/native/native_training.h"
+#include "core/pipeline/choice.h"
 #include "core/pytorch/plans/runtime_request.h"
 #include "core/pytorch/runtimes/training/requested_setup.h"
 #include "core/pytorch/runtimes/training/training_setup.h"
@@ -24,7 +26,8 @@ struct Choice {
   /// deepspeed: no_shard to full_shard are stages 0 to 3, hybrid_shard is stage 3 whose second copy
   /// is shared by mesh.shard ranks (zero_hpz_partition_size).
   ShardingStrategy sharding = ShardingStrategy::full_shard;
-  Mesh mesh;                ///< replicate x shard is the world
+  Mesh mesh;                ///< pipeline x replicate x shard is the world
+  PipelineChoice pipeline;  ///< native, where the mesh has a pipeline
   int blocks_per_unit = 1;  ///< gathered and reduced together; 0: the whole model is one unit
   Prefetch prefetch = Prefetch::none;
   std::int64_t batch = 1;  ///< sequences of a rank's micro-batch
@@ -37,6 +40,8 @@ struct Choice {
   bool operator==(const Choice&) const = default;
 };
 
+inline bool is_pipelined(const Choice& choice) { return choice.mesh.pipeline > 1; }
+
 std::string_view name_of(Prefetch prefetch);
 /// What the runtime does unless it is told otherwise, as `simulate` predicts it.
 Prefetch usual_prefetch(Runtime runtime, ShardingStrategy sharding);
@@ -44,7 +49,8 @@ Prefetch usual_prefetch(Runtime runtime, ShardingStrategy sharding);
 /// "fsdp2 hybrid_shard 4 x 8, batch 2 x 4, checkpointing full, bf16_mixed": what differs from the
 /// runtime's usual setting is said, the rest is not.
 std::string text_of(const Choice& choice);
-/// "fsdp2 hybrid_shard 4 x 8" (replicas x shards; "fsdp2 full_shard" where that says it all).
+/// "fsdp2 hybrid_shard 4 x 8" (replicas x shards; "fsdp2 full_shard" where that says it all),
+/// "native 1F1B pipeline of 4, full_shard inside" ("of 4 x 2": ranks x stages of each).
 std::string strategy_text(const Choice& choice);
 /// What text_of says beside it: "batch 8 x 2, bf16_mixed".
 std::string settings_text(const Choice& choice);
@@ -82,5 +88,7 @@ RuntimeRequest runtime_request(const Choice& choice, const Model& model);
 Prefetching native_prefetching(Prefetch prefetch);
 Strategy native_strategy(const Choice& choice, const Model& model);
 Workload native_workload(const Choice& choice, const Training& training);
+/// Both of them, and the pipeline. `model` must outlive it.
+NativeTraining native_training(const Choice& choice, const Model& model, const Training& training);
 
 }  // namespace shardscope::planner

@@ -23,20 +23,42 @@ int size_of(const JsonValue& value, int least) {
   return static_cast<int>(value.integer(least, largest_size - 1));
 }
 
+/// Null without a pipeline.
+nlohmann::ordered_json pipeline_json(const Choice& choice) {
+  if (!is_pipelined(choice)) return {};
+  const PipelineChoice& pipeline = choice.pipeline;
+  return {{"schedule", name_of(pipeline.schedule)},
+          {"stages_per_rank", pipeline.stages_per_rank},
+          {"stages", text_of_stages(pipeline)},
+          {"checkpoint", name_of(pipeline.checkpoint)}};
+}
+
+PipelineChoice read_pipeline(const JsonValue& json) {
+  PipelineChoice pipeline;
+  const auto text = [&](std::string_view key) { return json.at(key).string(); };
+  const auto where = [&](std::string_view key) { return json.at(key).where(); };
+  pipeline.schedule = parse_pipeline_schedule(text("schedule"), where("schedule"));
+  pipeline.stages_per_rank = size_of(json.at("stages_per_rank"), 1);
+  parse_stages(text("stages"), where("stages"), pipeline);
+  pipeline.checkpoint = parse_pipeline_checkpoint(text("checkpoint"), where("checkpoint"));
+  return pipeline;
+}
+
 }  // namespace
 
 std::string choice_json(const Choice& choice) {
-  const nlohmann::ordered_json json{{"runtime", name_of(choice.runtime)},
-                                    {"strategy", name_of(choice.sharding)},
-                                    {"mesh", text_of(choice.mesh)},
-                                    {"blocks_per_unit", choice.blocks_per_unit},
-                                    {"prefetch", name_of(choice.prefetch)},
-                                    {"batch", choice.batch},
-                                    {"accumulate", choice.micro_batches},
-                                    {"reduce_every_micro_batch", choice.reduces_every_micro_batch},
-                                    {"checkpointing", text_of(choice.checkpointing)},
-                                    {"offload", name_of(choice.offload)},
-                                    {"precision", name_of(choice.precision)}};
+  nlohmann::ordered_json json{{"runtime", name_of(choice.runtime)},
+                              {"strategy", name_of(choice.sharding)},
+                              {"mesh", text_of(choice.mesh)},
+                              {"blocks_per_unit", choice.blocks_per_unit},
+                              {"prefetch", name_of(choice.prefetch)},
+                              {"batch", choice.batch},
+                              {"accumulate", choice.micro_batches},
+                              {"reduce_every_micro_batch", choice.reduces_every_micro_batch},
+                              {"checkpointing", text_of(choice.checkpointing)},
+                              {"offload", name_of(choice.offload)},
+                              {"precision", name_of(choice.precision)}};
+  json["pipeline"] = pipeline_json(choice);
   constexpr int indent = 2;
   return json.dump(indent) + "\n";
 }
@@ -60,6 +82,8 @@ Choice read_choice(const std::filesystem::path& path) {
   choice.offload =
       named(file.at("offload"), std::array{Offload::none, Offload::optimizer, Offload::all});
   choice.precision = parse_training_precision(text("precision"), where("precision"));
+  if (file.has("pipeline") && !file.at("pipeline").is_null())
+    choice.pipeline = read_pipeline(file.at("pipeline"));
   return choice;
 }
 

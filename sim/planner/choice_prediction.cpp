@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/planner/pipeline_trial.h"
+
 namespace shardscope::planner {
 namespace {
 
@@ -44,10 +46,11 @@ Prediction predict(const Choice& choice, const TrialInputs& inputs) {
 }
 
 ChoiceFigures figures_of(const Choice& choice, const TrialInputs& inputs) {
+  if (is_pipelined(choice)) return figures_of_pipeline(choice, inputs);
   const bool has_many = choice.micro_batches > most_played;
   Choice few = choice;
   if (has_many) few.micro_batches = played;
-  Prediction prediction = predict(schedule_of(few, inputs), few, inputs, false);
+  Prediction prediction = predict(recording_of(few, inputs), few, inputs, false);
   ChoiceFigures figures{.summary = std::move(prediction.summary)};
   Summary& summary = figures.summary;
   if (summary.out_of_memory) return figures;

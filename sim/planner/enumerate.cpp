@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/model/exported_step.h"
 #include "core/native/native_abilities.h"
+#include "sim/planner/enumerate_pipelines.h"
 
 namespace shardscope::planner {
 namespace {
@@ -85,6 +87,8 @@ class Enumerator {
 
   Enumeration run() {
     for (const Runtime runtime : question_.runtimes) add(runtime);
+    if (!contains(question_.runtimes, Runtime::native) && question_.pipelines)
+      drop("pipelines", "only those of the native runtime are predicted: --runtime native");
     return std::move(result_);
   }
 
@@ -108,6 +112,13 @@ class Enumerator {
       else
         add(runtime, sharding);
     }
+    if (runtime == Runtime::native && question_.pipelines) add_pipelines();
+  }
+
+  void add_pipelines() {
+    Enumeration found = enumerate_pipelines(model_, question_, precisions_of(Runtime::native));
+    std::ranges::move(found.choices, std::back_inserter(result_.choices));
+    for (Dropped& one : found.dropped) drop(std::move(one.strategy), std::move(one.why));
   }
 
   void drop_what_native_lacks() {

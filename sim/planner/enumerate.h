@@ -17,6 +17,7 @@ struct Question {
   int world = 1;
   std::int64_t tokens_per_batch = 0;  ///< of one step of all ranks
   Training training;
+  bool pipelines = true;  ///< are left open, where a runtime has them
 };
 
 /// A strategy that cannot be, or is not looked at.

@@ -11,8 +11,21 @@
 namespace shardscope::planner {
 namespace {
 
-bool repeats_with_blocks(Runtime runtime) {
-  return runtime == Runtime::fsdp1 || runtime == Runtime::fsdp2 || runtime == Runtime::ddp;
+std::int64_t elements_of(const Model& model) {
+  std::int64_t sum = 0;
+  for (const Parameter& parameter : model.parameters) sum += parameter.elements();
+  return sum;
+}
+
+/// Of DeepSpeed: some blocks apart, which fill a bucket of gradients, so that what buckets add is
+/// between the two.
+std::optional<Depths> depths_of_buckets(const ShallowModels& models, int period) {
+  constexpr int apart = 4;
+  const auto depths = depths_of(models.blocks(), std::lcm(period, apart));
+  if (!depths) return std::nullopt;
+  const std::int64_t between =
+      elements_of(models.with(depths->more).model) - elements_of(models.with(depths->few).model);
+  return between < DeepSpeedSettings{}.reduce_bucket_elements ? std::nullopt : depths;
 }
 
 template <class Combine>
@@ -61,9 +74,24 @@ bool is_sparse(const eager::CheckpointChoice& checkpointing) { return checkpoint
 
 }  // namespace
 
+double estimate_slack(const Choice& choice) {
+  return choice.runtime == Runtime::deepspeed ? 0.02 : 0.005;
+}
+
 std::string Findings::key_of(const Choice& choice, int blocks) {
   return fmt::format("{}; {} x {}; {}", text_of(choice), choice.mesh.replicate, choice.mesh.shard,
                      blocks);
+}
+
+std::optional<Schedule> Findings::take_recording(const Choice& choice) {
+  const std::scoped_lock lock(mutex_);
+  auto node = recordings_.extract(key_of(choice, 0));
+  return node ? std::optional(std::move(node.mapped())) : std::nullopt;
+}
+
+void Findings::keep_recording(const Choice& choice, Schedule schedule) {
+  const std::scoped_lock lock(mutex_);
+  recordings_.insert_or_assign(key_of(choice, 0), std::move(schedule));
 }
 
 TrialInputs with_blocks(const TrialInputs& inputs, int blocks) {
@@ -89,8 +117,11 @@ std::optional<Trial> estimated(const Choice& choice, const TrialInputs& inputs,
   if (is_sparse(choice.checkpointing)) base.checkpointing = {};
   const int period =
       std::lcm(std::max(1, choice.blocks_per_unit), std::max(1, base.checkpointing.every));
-  const auto depths = depths_of(blocks, period, periods);
-  const bool repeats = repeats_with_blocks(choice.runtime);
+  const bool has_buckets = choice.runtime == Runtime::deepspeed;
+  const auto of_buckets =
+      has_buckets ? depths_of_buckets(inputs.findings->shallow(), period) : std::nullopt;
+  const bool repeats = !has_buckets || of_buckets;
+  const auto depths = of_buckets ? of_buckets : depths_of(blocks, period, periods);
   if (!depths || (base == choice && !repeats)) return std::nullopt;
   const ShallowTrials trials(inputs, stop);
   const Trial estimate =

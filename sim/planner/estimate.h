@@ -8,6 +8,7 @@
 #include <stop_token>
 #include <string>
 
+#include "sim/planner/pipeline_costs.h"
 #include "sim/planner/plain_step.h"
 #include "sim/planner/shallow.h"
 #include "sim/planner/trial.h"
@@ -31,6 +32,12 @@ class Findings {
   }
   std::optional<PlainStep> plain(const PlainKey& key) const { return found(plain_, key); }
   void keep(const PlainKey& key, const PlainStep& step) { keep(plain_, key, step); }
+  std::optional<ModelCosts> parts(const PlainKey& key) const { return found(parts_, key); }
+  void keep(const PlainKey& key, const ModelCosts& costs) { keep(parts_, key, costs); }
+
+  /// The whole recording of a choice, for who needs it next: it is given once.
+  std::optional<Schedule> take_recording(const Choice& choice);
+  void keep_recording(const Choice& choice, Schedule schedule);
 
  private:
   /// With the mesh, which the text has of hybrids alone.
@@ -52,17 +59,21 @@ class Findings {
   mutable std::mutex mutex_;
   std::map<std::string, Trial> trials_;
   std::map<PlainKey, PlainStep> plain_;
+  std::map<PlainKey, ModelCosts> parts_;
+  std::map<std::string, Schedule> recordings_;
 };
 
 /// By how much an estimated time may be above the trial's without misleading a search. It may be
-/// far below, where a few blocks wait for other things than many do.
-inline constexpr double estimate_slack = 0.005;
+/// far below, where a few blocks wait for other things than many do. DeepSpeed's buckets end at
+/// other places in few blocks than in many: 1.1% is the most that was measured
+/// (docs/measured/2026-11-28_plan_2_cores.md).
+double estimate_slack(const Choice& choice);
 
 /// From two numbers of blocks. Of checkpointing every:K what one checkpointed block adds to a few
 /// is added as often as there are such blocks. None where `inputs` has no findings, blocks are not
 /// alike, or the runtime's program does not repeat with them: the native one's own schedule,
-/// FSDP1's one unit. DeepSpeed's buckets do not repeat either: of what it checkpoints the rest is
-/// tried out whole. `periods`: as depths_of's.
+/// FSDP1's one unit, DeepSpeed's where the blocks between do not fill a bucket: of what it then
+/// checkpoints the rest is tried out whole. `periods`: as depths_of's, not of DeepSpeed.
 std::optional<Trial> estimated(const Choice& choice, const TrialInputs& inputs,
                                const std::stop_token& stop = {}, int periods = 1);
 

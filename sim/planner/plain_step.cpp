@@ -29,15 +29,8 @@ Schedule recorded_once(const Choice& choice, const TrialInputs& inputs) {
   setup.loop.clips = false;
   constexpr std::array once{"once"};
   return eager::recorded_schedule(inputs.model, inputs.config, setup,
-                                  eager::kernel_device(setup.session.compute_capability), once);
-}
-
-Schedule native_alone(Choice choice, const TrialInputs& inputs) {
-  choice.sharding = ShardingStrategy::no_shard;
-  choice.mesh = {};
-  choice.micro_batches = 1;
-  choice.reduces_every_micro_batch = false;
-  return schedule_of(choice, inputs);
+                                  eager::kernel_device(setup.session.compute_capability),
+                                  {.labels = once});
 }
 
 Bytes activations_of_program(const Schedule& schedule) {
@@ -80,6 +73,15 @@ Duration host_time(const Schedule& schedule, const TrialInputs& inputs) {
 }
 
 }  // namespace
+
+Schedule native_alone(Choice choice, const TrialInputs& inputs) {
+  choice.sharding = ShardingStrategy::no_shard;
+  choice.mesh = {};
+  choice.pipeline = {};
+  choice.micro_batches = 1;
+  choice.reduces_every_micro_batch = false;
+  return schedule_of(choice, inputs);
+}
 
 PlainKey plain_key(const Choice& choice) {
   PlainKey key{.native = choice.runtime == Runtime::native,

@@ -21,6 +21,9 @@ struct PlainKey {
 };
 PlainKey plain_key(const Choice& choice);
 
+/// Of the native runtime: one micro-batch on one rank.
+Schedule native_alone(Choice choice, const TrialInputs& inputs);
+
 struct PlainStep {
   Duration compute;   ///< sum of the kernels of one micro-batch, each alone
   Duration host;      ///< of its launches

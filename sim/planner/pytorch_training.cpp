@@ -28,7 +28,7 @@ PredictedRun predicted_run(const PytorchTraining& training, bool with_band) {
 }  // namespace
 
 Schedule schedule_of(const PytorchTraining& training, const Model& model, const JsonValue& config,
-                     std::span<const char* const> steps, eager::ProgramListener* listener) {
+                     const eager::RecordedSteps& steps, eager::ProgramListener* listener) {
   const eager::TrainingSetup& setup = training.setup;
   Schedule schedule = eager::recorded_schedule(
       model, config, setup, eager::kernel_device(setup.session.compute_capability), steps,

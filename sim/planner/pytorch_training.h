@@ -30,7 +30,7 @@ struct PytorchTraining {
 /// Of set-up and `steps`, on the rank of the setup. `config`: the config.json that the model was
 /// made from. `listener`, if any, is told as it grows. Throws as eager::recorded_schedule does.
 Schedule schedule_of(const PytorchTraining& training, const Model& model, const JsonValue& config,
-                     std::span<const char* const> steps = eager::training_steps,
+                     const eager::RecordedSteps& steps = {},
                      eager::ProgramListener* listener = nullptr);
 
 /// Simulates the training's schedule, with host thread and caching allocator. `with_band`: as

@@ -119,8 +119,7 @@ class Search {
     return found;
   }
 
-  /// What a choice has to reach: the last place, and the best of its own kind. Where these are
-  /// estimates, a little more.
+  /// What a choice has to reach: the last place, and the best of its own kind.
   struct Marks {
     std::optional<std::int64_t> last;
     std::map<std::size_t, std::int64_t> by_kind;
@@ -130,18 +129,19 @@ class Search {
       return own == by_kind.end() || value <= own->second;
     }
   };
-  std::int64_t mark_of(const Contender& contender) const {
-    const bool are_estimates = inputs_.findings != nullptr && !by_memory();
-    return scaled(sought(contender.trial), are_estimates ? 1 + estimate_slack : 1);
+  /// That a trial may come to, where this is an estimate.
+  std::int64_t least(const Contender& contender) const {
+    if (!contender.is_estimate) return sought(contender.trial);
+    return scaled(sought(contender.trial), 1 / (1 + estimate_slack(choices_[contender.choice])));
   }
   Marks marks() const {
     Marks result;
     if (!options_.screen) return result;
     const std::vector<std::size_t> found = leaders();
     if (found.size() == options_.places && !found.empty())
-      result.last = mark_of(contenders_[found.back()]);
+      result.last = sought(contenders_[found.back()].trial);
     for (const Contender& contender : contenders_)
-      result.by_kind.try_emplace(kinds_[contender.choice], mark_of(contender));
+      result.by_kind.try_emplace(kinds_[contender.choice], sought(contender.trial));
     return result;
   }
 
@@ -232,11 +232,11 @@ class Search {
   /// far.
   std::optional<Contender> estimate(std::size_t choice) const {
     if (!options_.screen || by_memory()) return std::nullopt;
+    const double slack = estimate_slack(choices_[choice]);
     auto trial = estimated(choices_[choice], inputs_, options_.stop);
-    if (trial && is_out(*trial, 1 + estimate_slack)) {
+    if (trial && is_out(*trial, 1 + slack)) {
       trial = estimated(choices_[choice], inputs_, options_.stop, settled_periods);
-      if (trial && is_out(*trial, 1 + estimate_slack) && !is_out(*trial, 1 - estimate_slack))
-        return std::nullopt;
+      if (trial && is_out(*trial, 1 + slack) && !is_out(*trial, 1 - slack)) return std::nullopt;
     }
     if (!trial) return std::nullopt;
     return Contender{.choice = choice, .trial = *trial, .is_estimate = true};
@@ -278,7 +278,7 @@ class Search {
       std::vector<std::size_t> batch;
       for (const Contender& contender : contenders_)
         if (contender.is_estimate &&
-            to_reach.reached_by(sought(contender.trial), kinds_[contender.choice]))
+            to_reach.reached_by(least(contender), kinds_[contender.choice]))
           batch.push_back(contender.choice);
       if (batch.empty()) return are_any;
       are_any = true;

@@ -86,7 +86,7 @@ struct SearchResult {
 
 /// Ranks `choices`, of which those that need more memory than the device has are left out. Where
 /// the inputs have findings, choices are estimated, and those tried out with all blocks that may
-/// come to a place by an estimate that is off by `estimate_slack`.
+/// come to a place by an estimate that is off by its slack (sim/planner/estimate.h).
 SearchResult search(const std::vector<Choice>& choices, const TrialInputs& inputs,
                     const SearchOptions& options);
 

@@ -7,17 +7,18 @@
 
 #include "core/base/error.h"
 #include "core/native/native_schedule.h"
+#include "core/schedule/model_states.h"
 #include "sim/allocator/block_sizes.h"
 #include "sim/engine/step_player.h"
 #include "sim/engine/step_rows.h"
 #include "sim/planner/estimate.h"
 #include "sim/planner/offload.h"
+#include "sim/planner/pipeline_trial.h"
 #include "sim/prediction/outside_memory.h"
+#include "sim/prediction/run_facts.h"
 
 namespace shardscope::planner {
 namespace {
-
-using Steps = std::span<const char* const>;
 
 /// Ends a recording once a stop is asked for.
 class StoppedRecording final : public eager::ProgramListener {
@@ -32,20 +33,23 @@ class StoppedRecording final : public eager::ProgramListener {
 };
 
 Schedule native(const Choice& choice, const TrialInputs& inputs) {
-  return native_schedule(inputs.model, native_strategy(choice, inputs.model),
-                         native_workload(choice, inputs.training), 0, inputs.native_target);
+  return native_schedule(native_training(choice, inputs.model, inputs.training), 0,
+                         inputs.native_target);
 }
 
 /// Most runtimes repeat their second step; DDP builds its buckets anew in it, and ZeRO-3 goes by
-/// the order of modules that it has seen in two micro-batches.
-Steps trial_steps(const Choice& choice) {
+/// the order of modules that it has seen in two micro-batches. Two are enough before the last step
+/// for the others, too: FSDP1's rate limiter then has as many events as it will.
+eager::RecordedSteps trial_steps(const Choice& choice) {
   static constexpr std::array soon{"1", "steady"};
+  constexpr int settling = 2;
   const bool is_zero3 =
       choice.runtime == Runtime::deepspeed && (choice.sharding == ShardingStrategy::full_shard ||
                                                choice.sharding == ShardingStrategy::hybrid_shard);
   const bool settles_later =
       choice.runtime == Runtime::ddp || (is_zero3 && choice.micro_batches == 1);
-  return settles_later ? Steps(eager::training_steps) : Steps(soon);
+  return {.labels = settles_later ? std::span<const char* const>(eager::training_steps) : soon,
+          .left_out = std::max(0, choice.micro_batches - settling)};
 }
 
 /// The same with as many micro-batches as have to be recorded.
@@ -73,6 +77,25 @@ Bytes highest_reserved(const Simulation& simulation) {
   return highest;
 }
 
+/// Of one rank, as the native runtime lays it out (core/native/native_step.cpp) but for padding:
+/// optimizer states, gradients, and the parameters, or the copy of them that an update leaves. Each
+/// trained element of a rank's share takes 16 bytes in float32 with AdamW, and 18 in bf16_mixed.
+Bytes native_host_states(const Choice& choice, const TrialInputs& inputs) {
+  if (choice.offload == Offload::none) return {};
+  const Precision precision = native_strategy(choice, inputs.model).precision;
+  const PrecisionDtypes dtypes = dtypes_of(precision);
+  const int shards = choice.sharding == ShardingStrategy::no_shard ? 1 : choice.mesh.shard;
+  const auto share = [&](std::int64_t elements) { return (elements + shards - 1) / shards; };
+  const Model& model = inputs.model;
+  const std::int64_t trained = share(model.trainable_elements());
+  Bytes bytes = Bytes{optimizer_bytes_per_element(inputs.training.optimizer, precision)} * trained +
+                bytes_of(trained, dtypes.gradients);
+  if (choice.offload == Offload::all)
+    return bytes + bytes_of(share(model.parameter_elements()), dtypes.compute);
+  // The host's update has parameters of its own, and leaves a copy where their dtype is another.
+  return bytes + bytes_of(trained, dtypes.has_master() ? dtypes.compute : dtypes.updated);
+}
+
 }  // namespace
 
 PytorchTraining pytorch_training(const Choice& choice, const TrialInputs& inputs) {
@@ -84,13 +107,14 @@ PytorchTraining pytorch_training(const Choice& choice, const TrialInputs& inputs
 }
 
 Bytes host_memory_of_node(const Choice& choice, const TrialInputs& inputs) {
-  if (choice.runtime == Runtime::native) return {};
+  if (choice.runtime == Runtime::native)
+    return native_host_states(choice, inputs) * ranks_of_node(inputs.profile, choice.mesh.world());
   return host_states_of_node(inputs.model, training_setup(choice, inputs.model, inputs.training),
                              inputs.profile);
 }
 
-Schedule schedule_of(const Choice& choice, const TrialInputs& inputs, Steps steps,
-                     const std::stop_token& stop) {
+Schedule schedule_of(const Choice& choice, const TrialInputs& inputs,
+                     const eager::RecordedSteps& steps, const std::stop_token& stop) {
   if (choice.runtime == Runtime::native) return native(choice, inputs);
   StoppedRecording stopped(stop);
   return schedule_of(pytorch_training(choice, inputs), inputs.model, inputs.config, steps,
@@ -113,31 +137,51 @@ Bytes allocated_peak(const Schedule& schedule) {
   return highest;
 }
 
-Trial try_out(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop) {
-  if (inputs.findings != nullptr)
-    if (const auto known = inputs.findings->trial(choice)) return *known;
+namespace {
+
+Trial try_out_alone(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop) {
   const Choice recorded = told(choice);
   const Schedule schedule = schedule_of(recorded, inputs, trial_steps(recorded), stop);
   const bool has_all = recorded.micro_batches == choice.micro_batches;
-  const Trial trial{.time = time_of(schedule, inputs, has_all ? 0 : choice.micro_batches),
-                    .allocated = allocated_peak(schedule),
-                    .outside = outside_of(schedule, inputs)};
+  return {.time = time_of(schedule, inputs, has_all ? 0 : choice.micro_batches),
+          .allocated = allocated_peak(schedule),
+          .outside = outside_of(schedule, inputs)};
+}
+
+}  // namespace
+
+Trial try_out(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop) {
+  if (inputs.findings != nullptr)
+    if (const auto known = inputs.findings->trial(choice)) return *known;
+  const Trial trial =
+      is_pipelined(choice) ? try_pipeline(choice, inputs) : try_out_alone(choice, inputs, stop);
   if (inputs.findings != nullptr) inputs.findings->keep(choice, trial);
   return trial;
 }
 
 FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs) {
-  FullSimulation result{.schedule = schedule_of(told(choice), inputs), .simulation = {}};
-  result.outside = outside_of(result.schedule, inputs);
+  if (is_pipelined(choice)) return simulate_pipeline(choice, inputs);
+  const Choice recorded = told(choice);
+  Schedule schedule = recording_of(recorded, inputs);
+  FullSimulation result{.outside = outside_of(schedule, inputs)};
   const Bytes memory = inputs.profile.memory;
   AllocatorChoice allocator{.settings = inputs.allocator};
   if (memory > Bytes{})
     allocator.memory = DeviceCapacity{.total = memory, .outside = result.outside};
-  result.simulation = simulate(result.schedule, inputs.profile, allocator);
-  result.reserved = highest_reserved(result.simulation);
-  result.fits = !result.simulation.out_of_memory &&
+  const Simulation simulation = simulate(schedule, inputs.profile, allocator);
+  result.reserved = highest_reserved(simulation);
+  result.fits = !simulation.out_of_memory &&
                 (memory == Bytes{} || result.reserved + result.outside + inputs.margin <= memory);
+  if (result.fits && inputs.findings != nullptr)
+    inputs.findings->keep_recording(recorded, std::move(schedule));
   return result;
+}
+
+Schedule recording_of(const Choice& choice, const TrialInputs& inputs) {
+  if (inputs.findings != nullptr)
+    if (std::optional<Schedule> kept = inputs.findings->take_recording(choice))
+      return std::move(*kept);
+  return schedule_of(choice, inputs);
 }
 
 }  // namespace shardscope::planner

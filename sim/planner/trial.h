@@ -36,16 +36,16 @@ struct TrialInputs {
 /// The choice under its runtime of PyTorch. Throws as `training_setup` does.
 PytorchTraining pytorch_training(const Choice& choice, const TrialInputs& inputs);
 
-/// What a node keeps of a choice's model states in the host's memory, without staging buffers; 0
-/// where nothing is offloaded. Of the native runtime 0: its schedule says it.
+/// What a node keeps of a choice's model states in the host's memory, without staging buffers and
+/// padding; 0 where nothing is offloaded.
 Bytes host_memory_of_node(const Choice& choice, const TrialInputs& inputs);
 
-/// The choice's schedule on rank 0: of the native runtime, or with a host program. Throws Error,
-/// and Refusal where the real library raises. `steps`: of PyTorch's runtimes, see
-/// recorded_schedule. A `stop` ends the recording with Error (ExitCode::interrupted).
+/// The choice's schedule on rank 0: of the native runtime (of a pipeline its first stage), or with
+/// a host program. Throws Error, and Refusal where the real library raises. `steps`: of PyTorch's
+/// runtimes, see recorded_schedule. A `stop` ends the recording with Error
+/// (ExitCode::interrupted).
 Schedule schedule_of(const Choice& choice, const TrialInputs& inputs,
-                     std::span<const char* const> steps = eager::training_steps,
-                     const std::stop_token& stop = {});
+                     const eager::RecordedSteps& steps = {}, const std::stop_token& stop = {});
 
 /// Of the native runtime: the arena. Else what tensors take at the highest, in blocks of 512 bytes,
 /// whatever the device's speed; the caching allocator holds at least as much.
@@ -62,16 +62,19 @@ struct Trial {
 /// one in the middle stands for those like it. Throws as `schedule_of` does.
 Trial try_out(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop = {});
 
-/// A schedule played with the allocator, on the memory that the device has beside what lies
-/// outside. Of many micro-batches it has three: memory is the same from there on, the step's time
-/// is the trial's.
+/// What a schedule says that is played with the allocator, on the memory that the device has beside
+/// what lies outside. Of many micro-batches it has three: memory is the same from there on, the
+/// step's time is the trial's.
 struct FullSimulation {
-  Schedule schedule;
-  Simulation simulation;
   Bytes reserved;  ///< at the highest; of the native runtime its arena
   Bytes outside;
   bool fits = true;  ///< and leaves the margin
 };
+/// Where it fits, the inputs' findings keep the recording.
 FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs);
+
+/// The choice's schedule with all steps: what the inputs' findings keep of it, which they let go,
+/// or else recorded.
+Schedule recording_of(const Choice& choice, const TrialInputs& inputs);
 
 }  // namespace shardscope::planner

@@ -102,21 +102,25 @@ std::vector<Loss> beyond_the_file(const Choice& choice, const WrittenFrom& from)
   return losses;
 }
 
+/// Stands for the folder that a job will lie in: what is inside it is written relative to it.
+const std::filesystem::path folder_of_job = "/folder of the job";
+
 WrittenChoice job_of(const Choice& choice, const WrittenFrom& from) {
   Job job = from.job;
   job.model = std::filesystem::absolute(job.model).lexically_normal();
   job.strategy = native_strategy(choice, from.model);
+  job.pipeline = choice.pipeline;
   job.precision_given = true;
   job.batch = choice.batch;
   job.accumulate = choice.micro_batches;
   job.ranks = choice.mesh.world();
   WrittenChoice written{.file = "job.json", .format = "job"};
   if (job.data.empty()) {
-    job.data = {"data"};
+    job.data = {folder_of_job / "data"};
     written.losses.push_back(
         {"data", "names a folder beside the job: put text there, or its path"});
   }
-  written.text = to_json(job);
+  written.text = to_json(job, folder_of_job);
   return written;
 }
 

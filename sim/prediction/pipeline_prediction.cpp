@@ -6,7 +6,6 @@
 
 #include "sim/cost/cost_model.h"
 #include "sim/engine/simulate_together.h"
-#include "sim/prediction/band.h"
 #include "sim/prediction/memory_allowances.h"
 #include "sim/prediction/run_facts.h"
 
@@ -68,12 +67,23 @@ PipelineSummary pipeline_of(const std::vector<Prediction>& predictions,
 
 }  // namespace
 
+StepTimeMoves step_time_moves(std::span<const Schedule> schedules, const HardwareProfile& profile) {
+  return step_time_moves(scaled_together(schedules, profile), spreads_of(profile));
+}
+
 std::vector<Prediction> predict_pipeline(std::vector<Schedule> schedules,
                                          const PredictedPipeline& pipeline,
                                          const HardwareProfile& profile) {
+  const StepTimeMoves moves = step_time_moves(schedules, profile);
+  return predict_pipeline(std::move(schedules), pipeline, profile, moves);
+}
+
+std::vector<Prediction> predict_pipeline(std::vector<Schedule> schedules,
+                                         const PredictedPipeline& pipeline,
+                                         const HardwareProfile& profile,
+                                         const StepTimeMoves& moves) {
   std::vector<Simulation> simulations = simulate_together(schedules, profile);
-  const StepTimeBand band =
-      step_time_band(scaled_together(schedules, profile), spreads_of(profile));
+  const StepTimeBand band = step_time_band(moves);
   std::vector<Prediction> predictions;
   for (std::size_t rank = 0; rank < schedules.size(); ++rank) {
     const Schedule& schedule = schedules[rank];

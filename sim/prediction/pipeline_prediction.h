@@ -1,11 +1,13 @@
 // What the simulator says of a pipeline: a prediction for one rank of every stage.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/schedule/schedule.h"
 #include "sim/hardware/hardware_profile.h"
+#include "sim/prediction/band.h"
 #include "sim/prediction/prediction.h"
 
 namespace shardscope {
@@ -18,10 +20,18 @@ struct PredictedPipeline {
   std::vector<int> layers;
 };
 
+/// How much the step of all stages together is off, see band.h. `schedules` as below.
+StepTimeMoves step_time_moves(std::span<const Schedule> schedules, const HardwareProfile& profile);
+
 /// `schedules` are those of one rank of each stage, in order, of the native runtime. Step time,
 /// throughput and band are the same in all predictions: the stages are played together.
 std::vector<Prediction> predict_pipeline(std::vector<Schedule> schedules,
                                          const PredictedPipeline& pipeline,
                                          const HardwareProfile& profile);
+/// `moves`: `step_time_moves` of the schedules.
+std::vector<Prediction> predict_pipeline(std::vector<Schedule> schedules,
+                                         const PredictedPipeline& pipeline,
+                                         const HardwareProfile& profile,
+                                         const StepTimeMoves& moves);
 
 }  // namespace shardscope

@@ -76,6 +76,23 @@ bool is_quantized(const FineTuningRow& row) {
   return row.method == "qlora" || holds(row.precision, "nf4") || holds(row.precision, "4bit");
 }
 
+bool stack_is_unsloth(const FineTuningRow& row) {
+  const FineTuningStack* stack = fine_tuning_stack(repository_of(row));
+  return stack != nullptr && stack->unsloth;
+}
+
+/// The notes of the row of examples/mimo say so, but axolotl's file has the plug-in commented out
+/// ("CCE - N/A as of now").
+bool cuts_cross_entropy(const FineTuningRow& row) {
+  return holds(row.notes, "cut cross entropy") && !holds(row.source, "examples/mimo/");
+}
+
+/// axolotl's mistral-small-3.1-24B-lora.yml: sample_packing and pad_to_sequence_len are false.
+bool has_short_samples(const FineTuningRow& row) {
+  return (holds(row.notes, "not packed") && !stack_is_unsloth(row)) ||
+         holds(row.source, "mistral-small-3.1-24B-lora");
+}
+
 bool is_packed(const FineTuningRow& row) {
   return holds(row.precision, "GPTQ") || holds(row.model, "GPTQ") || holds(row.model, "AWQ");
 }
@@ -94,25 +111,39 @@ bool is_compiled(const FineTuningRow& row) {
          ablation_step(row) >= compiled_from;
 }
 
+/// litgpt's own adapters.
+bool is_prompt_adapter(const FineTuningRow& row) {
+  if (row.method != "adapter" && row.method != "adapter_v2") return false;
+  const FineTuningStack* stack = fine_tuning_stack(repository_of(row));
+  return stack != nullptr && stack->prompt_adapters;
+}
+
 std::string why_other_method(const FineTuningRow& row) {
   if (holds(row.precision, "FP8") || holds(row.precision, "float8") ||
       holds(row.precision, "MXFP8"))
     return "FP8 is not modelled here";
   if (holds(row.precision, "int8 weight-only")) return "quantised training is not modelled";
-  if (!is_lora(row) && row.method != "full" && row.method != "full (pre-training step)")
+  if (!is_lora(row) && !is_prompt_adapter(row) && row.method != "full" &&
+      row.method != "full (pre-training step)")
     return fmt::format("the method {} is not modelled", row.method);
-  if (holds(row.notes, "not packed"))
+  if (has_short_samples(row))
     return "samples are shorter than the stated length, by how much is not stated";
   if (holds(row.notes, "galore") || holds(row.notes, "lisa"))
     return "the optimizer is not modelled";
   return {};
 }
 
-std::string why_other_strategy(const FineTuningRow& row) {
+/// Packed weights that are stored as bfloat16 are partitioned like other parameters: PEFT's
+/// docs/source/accelerate/deepspeed.md, bnb_4bit_quant_storage_dtype.
+bool partitions_quantized(const FineTuningRow& row, const FineTuningStack& stack) {
+  return holds(row.strategy, "ZeRO-3") && !is_packed(row) && stack.storage == Dtype::bfloat16;
+}
+
+std::string why_other_strategy(const FineTuningRow& row, const FineTuningStack& stack) {
   for (const std::string_view word : {"Megatron", "sequence parallel", "TP", "EP", "pp-"})
     if (holds(row.strategy, word)) return fmt::format("the strategy \"{}\"", row.strategy);
   if (holds(row.strategy, "ZeRO") && is_quantized(row) &&
-      !(is_packed(row) && holds(row.strategy, "ZeRO-2")))
+      !(is_packed(row) && holds(row.strategy, "ZeRO-2")) && !partitions_quantized(row, stack))
     return "a quantised base under DeepSpeed is not modelled";
   if (holds(row.strategy, "ZeRO") && holds(row.strategy, "offload"))
     return "offload of DeepSpeed is not modelled with adapters";
@@ -157,6 +188,9 @@ LoraConfig adapter_of(const FineTuningRow& row, const FineTuningStack& stack,
   const std::string targets = targets_of(row, stack);
   lora.all_linear = targets == "all-linear";
   if (!lora.all_linear) lora.targets.names = split(targets);
+  // Unsloth's notebooks for raw text name embed_tokens and lm_head among target_modules.
+  if (stack.unsloth && holds(row.source, "Text_Completion"))
+    lora.modules_to_save = {"embed_tokens", "lm_head"};
   // Qwen's "LoRA (emb)" trains embedding and head beside the adapters.
   if (row.notes.starts_with("LoRA (emb)")) lora.modules_to_save = {"embed_tokens", "lm_head"};
   if (family == "gpt_neox" && !lora.all_linear) lora.targets.names = {"query_key_value"};
@@ -171,13 +205,17 @@ bool is_recent(const FineTuningRow& row, const FineTuningStack& stack) {
   return is_of(row, stack.recent_part);
 }
 
+Dtype dtype_of_base(const FineTuningRow& row) {
+  return in_float16(row) ? Dtype::float16 : Dtype::bfloat16;
+}
+
 Quantization quantization_of(const FineTuningRow& row, const FineTuningStack& stack) {
   if (is_packed(row))
     return {.kind = holds(row.model, "AWQ") ? QuantizationKind::awq : QuantizationKind::gptq,
             .compute_dtype = Dtype::float16};
   return {.kind = QuantizationKind::nf4,
           .double_quantization = stack.double_quantization || holds(row.precision, "nf4-dq"),
-          .compute_dtype = Dtype::bfloat16,
+          .compute_dtype = stack.unsloth ? dtype_of_base(row) : Dtype::bfloat16,
           .storage_dtype = stack.storage,
           .keeps_inputs = stack.keeps_inputs && !is_recent(row, stack)};
 }
@@ -185,7 +223,8 @@ Quantization quantization_of(const FineTuningRow& row, const FineTuningStack& st
 /// Whether every block is computed again.
 bool checkpoints(const FineTuningRow& row) {
   const std::string_view text = row.checkpointing;
-  return text.starts_with("on") || text == "FSDP block" || text == "recompute full";
+  return text.starts_with("on") || text == "FSDP block" || text == "recompute full" ||
+         text == "unsloth";
 }
 
 bool by_deepspeed(const FineTuningRow& row, const FineTuningStack& stack) {
@@ -251,14 +290,15 @@ class Builder {
       : row_(row),
         stack_(*fine_tuning_stack(repository_of(row))),
         known_(*known_model(row.model, stack_.model)),
-        base_(in_dtype(known_.model, in_float16(row) ? Dtype::float16 : Dtype::bfloat16)) {}
+        base_(in_dtype(known_.model, dtype_of_base(row))) {}
 
   FineTuningScenario build() {
     result_.config = known_.config;
     auto& assumed = result_.training.assumed;
     result_.profile = profile_of(*card_of(row_.gpu), assumed);
     assumed.push_back(fmt::format("as {} trains ({})", stack_.repository, stack_.document));
-    result_.loads_in_shards = holds(row_.strategy, "FSDP") && is_quantized(row_);
+    result_.loads_in_shards =
+        is_quantized(row_) && (holds(row_.strategy, "FSDP") || partitions_quantized(row_, stack_));
     const auto tuning = tuning_of();
     eager::ModelSettings settings = eager::usual_settings(base_);
     result_.model = tuning ? eager::fine_tuned_model({result_.config, settings, *tuning}) : base_;
@@ -275,22 +315,38 @@ class Builder {
   eager::TrainingSetup& setup() { return result_.training.setup; }
 
   std::optional<eager::FineTuningSetup> tuning_of() const {
-    if (!is_lora(row_)) return std::nullopt;
+    if (!is_lora(row_) && !is_prompt_adapter(row_)) return std::nullopt;
     eager::FineTuningSetup tuning;
     tuning.base = std::make_shared<const Model>(base_);
     if (is_quantized(row_)) tuning.quantization = quantization_of(row_, stack_);
-    tuning.adapter = adapter_of(row_, stack_, base_.family);
+    if (is_lora(row_))
+      tuning.adapter = adapter_of(row_, stack_, base_.family);
+    else
+      tuning.litgpt_adapter = eager::LitgptAdapter{.of_version_2 = row_.method == "adapter_v2"};
     const bool quantized = is_quantized(row_);
     tuning.trainable_dtype = quantized ? stack_.adapter_of_quantized : stack_.adapter;
     // PEFT's adapters are float32 without a cast.
-    if (stack_.casts_adapters_alone && !quantized) tuning.trainable_dtype.reset();
+    if (stack_.unsloth || (stack_.casts_adapters_alone && !quantized))
+      tuning.trainable_dtype.reset();
     // DeepSpeed's engine makes all of a model float16.
     if (in_float16(row_) && by_deepspeed(row_, stack_)) tuning.trainable_dtype = Dtype::float16;
     if (checkpoints(row_)) tuning.checkpointed_layers = blocks_of(base_);
     tuning.input_gradients = checkpoints(row_);
-    tuning.checkpointing.reentrant =
-        holds(row_.checkpointing, "(reentrant)") || (stack_.reentrant && !is_recent(row_, stack_));
+    if (stack_.unsloth) tuning.unsloth = unsloth_settings(tuning);
+    tuning.checkpointing.reentrant = stack_.unsloth || holds(row_.checkpointing, "(reentrant)") ||
+                                     (stack_.reentrant && !is_recent(row_, stack_));
     return tuning;
+  }
+
+  /// Half of what the card has free when the first loss is computed, at most 4 GiB.
+  eager::UnslothSettings unsloth_settings(const eager::FineTuningSetup& tuning) const {
+    eager::UnslothSettings unsloth{.offloads_inputs = row_.checkpointing == "unsloth"};
+    const Model tuned =
+        eager::fine_tuned_model({result_.config, eager::usual_settings(base_), tuning});
+    Bytes held = result_.profile.context_memory.value_or(Bytes{});
+    for (const Parameter& p : tuned.parameters) held += elements_of(p.shape) * size_of(p.dtype);
+    unsloth.loss_memory = eager::unsloth_loss_memory(result_.profile.memory - held);
+    return unsloth;
   }
 
   void set_runtime() {
@@ -309,9 +365,11 @@ class Builder {
                             runtime == Runtime::fsdp1 && is_lora(row_) && !stack_.wraps_adapters,
                         .world = world,
                         .ranks_per_node = std::min(world, 8)});
-    if (!stack_.pure && !shards) setup().forward_autocast = Dtype::bfloat16;
+    if (!stack_.pure && !shards)
+      setup().forward_autocast = stack_.unsloth ? dtype_of_base(row_) : Dtype::bfloat16;
     if (world == 1 && runtime == Runtime::ddp) setup().runtime = eager::PlainSetup{};
-    if (stack_.casts_adapters_alone && is_lora(row_) && !shards) setup().trainable_dtype.reset();
+    if ((stack_.casts_adapters_alone || stack_.unsloth) && is_lora(row_) && !shards)
+      setup().trainable_dtype.reset();
     if (auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup().runtime)) set_buckets(*zero);
     if (auto* fsdp = std::get_if<eager::Fsdp1Setup>(&setup().runtime)) {
       fsdp->options.offload_parameters = holds(row_.strategy, "offload");
@@ -359,6 +417,7 @@ class Builder {
     loop.syncs_once = true;
     loop.loss = stack_.loss_in_model ? eager::LossPlace::in_model : eager::LossPlace::after_model;
     loop.clips = !stack_.pure;
+    loop.scales_loss = stack_.unsloth && in_float16(row_);
     loop.holds_logits = stack_.holds_logits && !is_of(row_, stack_.longest_first_part);
     loop.optimizer = optimizer_of(row_);
     loop.optimizer.denominator_apart = stack_.old_adamw;
@@ -375,7 +434,7 @@ class Builder {
     setup().session.attention.cudnn = false;
     setup().model = std::move(settings);
     setup().model.dropout = true;
-    if (holds(row_.notes, "cut cross entropy"))
+    if (cuts_cross_entropy(row_))
       setup().model.loss = eager::LanguageLoss::cut;
     else if (!is_recent(row_, stack_))
       setup().model.loss = stack_.loss;
@@ -388,6 +447,7 @@ class Builder {
       setup().model.logit_chunks = loop.loss_chunks = chunks;
     }
     if (row_.optimizer.empty()) result_.training.assumed.emplace_back("the optimizer AdamW");
+    if (stack_.unsloth) result_.training.assumed.emplace_back("samples as long as their limit");
     if (row_.checkpointing.empty())
       result_.training.assumed.emplace_back("no activation checkpointing");
   }
@@ -410,16 +470,19 @@ std::string why_not_predicted(const FineTuningRow& row) {
   if (!row.unreadable.empty()) return row.unreadable;
   if (!row.peak_gib && !row.out_of_memory) return "no memory is stated";
   const FineTuningStack* stack = fine_tuning_stack(repository_of(row));
-  if (stack && !stack->left_out.empty()) return fmt::format("{} are not modelled", stack->left_out);
   if (std::string why = why_other_method(row); !why.empty()) return why;
   if (!stack) return fmt::format("the settings of {} are not known", repository_of(row));
-  if (std::string why = why_other_strategy(row); !why.empty()) return why;
+  if (std::string why = why_other_strategy(row, *stack); !why.empty()) return why;
   if (!row.gpus) return "number of GPUs not stated";
   if (!row.micro_batch) return "batch not stated";
   if (!row.seq) return "length not stated";
   if (row.checkpointing.empty()) return "checkpointing not stated";
   if (!card_of(row.gpu)) return fmt::format("no figures of a GPU \"{}\"", row.gpu);
-  if (!known_model(row.model)) return fmt::format("the shape of {} is not known", row.model);
+  const auto known = known_model(row.model, stack->model);
+  if (!known) return fmt::format("the shape of {} is not known", row.model);
+  if (stack->unsloth && (!is_lora(row) || !eager::has_unsloth_patches(known->model.family)))
+    return fmt::format("Unsloth's method {} is not modelled for {}", row.method,
+                       known->model.family);
   return {};
 }
 

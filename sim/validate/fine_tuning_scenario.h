@@ -22,7 +22,7 @@ struct FineTuningScenario {
   bool loads_in_shards = false;
 };
 
-/// Why the row is no run that can be predicted: "GPTQ", "Unsloth's own kernels"; "" where it can.
+/// Why the row is no run that can be predicted: "no memory is stated"; "" where it can.
 std::string why_not_predicted(const FineTuningRow& row);
 
 /// The row must be one that can be predicted. Throws Error and Refusal as the libraries do.

@@ -6,6 +6,11 @@
 namespace shardscope {
 namespace {
 
+/// One number of positions for all models: unsloth's models/llama.py makes its table for 4 * 8192
+/// of them, and extends it to max_position_embeddings. Llama 3.1 has 131,072, whose table takes 48
+/// MiB more than is played.
+constexpr KnownModelForm unsloth_form{.splits_projections = true, .positions = 32768};
+
 constexpr std::array<FineTuningStack, 10> stacks{
     {{.repository = "Lightning-AI/litgpt",
       .document = "litgpt/finetune/lora.py and config_hub",
@@ -20,7 +25,8 @@ constexpr std::array<FineTuningStack, 10> stacks{
       .flattens = true,
       .model = {.may_tie = false, .fused_gelu = true},  // litgpt/model.py
       .keeps_inputs = true,                             // bitsandbytes 0.41.1, later 0.42.0
-      .micro_batches = 2},
+      .micro_batches = 2,
+      .prompt_adapters = true},
      {.repository = "AnswerDotAI/fsdp_qlora",
       .document = "train.py: --lora_rank 64 --lora_target_modules all --precision bf16",
       .rank = 64,
@@ -87,8 +93,19 @@ constexpr std::array<FineTuningStack, 10> stacks{
       .rank = 4,
       .targets = "q_proj+v_proj",
       .reentrant = true},
-     {.repository = "unslothai/notebooks", .document = "", .left_out = "Unsloth's own kernels"},
-     {.repository = "unslothai/unsloth", .document = "", .left_out = "Unsloth's own kernels"}}};
+     {.repository = "unslothai/notebooks",
+      .document = "unsloth 2026.8.11: r 16 on all linear layers, xformers",
+      .rank = 16,
+      .model = unsloth_form,
+      .double_quantization = true,
+      .micro_batches = 4,
+      .unsloth = true},
+     {.repository = "unslothai/unsloth",
+      .document = "README.md: r 32 on all linear layers",
+      .rank = 32,
+      .model = unsloth_form,
+      .double_quantization = true,
+      .unsloth = true}}};
 
 }  // namespace
 

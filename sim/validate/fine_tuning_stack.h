@@ -46,8 +46,9 @@ struct FineTuningStack {
   /// ("auto").
   std::int64_t zero_bucket = 0;
   int micro_batches = 1;  ///< of a step, where notes do not say it
-  /// Why its runs cannot be predicted; "" where they can.
-  std::string_view left_out = {};
+  /// Unsloth's FastLanguageModel: its kernels, and autocast in the base's dtype.
+  bool unsloth = false;
+  bool prompt_adapters = false;  ///< methods "adapter" and "adapter_v2" are litgpt's
 };
 
 /// None for a repository whose settings are not known.

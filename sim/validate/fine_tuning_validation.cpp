@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "core/base/error.h"
@@ -49,8 +50,9 @@ Bytes outside_of(const FineTuningScenario& scenario) {
 
 /// Two steps after a base that was loaded whole has given back, page by page, what its shard does
 /// not need: these programs load layer by layer. Blocks that another stream used count as free at
-/// once.
-AllocatorStatistics steps_after_loading(const FineTuningScenario& scenario) {
+/// once. None where the allocator cannot do with `card`, even by giving back its cache.
+std::optional<AllocatorStatistics> steps_after_loading(const FineTuningScenario& scenario,
+                                                       Bytes card) {
   const eager::TrainingSetup& setup = scenario.training.setup;
   planner::MemoryPlay play({.session = setup.session,
                             .device = eager::kernel_device(setup.session.compute_capability),
@@ -60,21 +62,34 @@ AllocatorStatistics steps_after_loading(const FineTuningScenario& scenario) {
                          [](eager::SetupMoment) {});
   play.session().empty_cache();
   play.begin();
-  for (int step = 0; step < 2; ++step)
-    run.loop().iteration([&](eager::Moment, int) { play.catch_up(); });
-  return play.allocator().statistics();
+  // The whole base needed more than the card has: from here on the rest of the device is taken.
+  const Bytes beyond = Bytes{enough} - card;
+  if (beyond.count > 0 && !play.allocator().allocate(beyond, default_stream)) return std::nullopt;
+  try {
+    for (int step = 0; step < 2; ++step)
+      run.loop().iteration([&](eager::Moment, int) { play.catch_up(); });
+  } catch (const planner::MemoryPlay::OutOfMemoryStop&) {
+    return std::nullopt;
+  }
+  AllocatorStatistics held = play.allocator().statistics();
+  for (Gauge* gauge : {&held.allocated_bytes, &held.active_bytes, &held.reserved_bytes})
+    gauge->peak -= beyond.count;
+  return held;
 }
 
 void predict_sharded(const FineTuningScenario& scenario, ValidatedFineTuning& result) {
-  const AllocatorStatistics held = steps_after_loading(scenario);
-  result.assumed.emplace_back("no memory is left over from loading");
-  const Bytes reserved{held.reserved_bytes.peak};
   const Bytes outside = outside_of(scenario);
-  result.fits = reserved + outside <= scenario.profile.memory;
+  std::optional<AllocatorStatistics> held =
+      steps_after_loading(scenario, scenario.profile.memory - outside);
+  result.fits = held.has_value();
+  if (!held) held = steps_after_loading(scenario, Bytes{enough});  // as much as it would take
+  if (!held) return;
+  result.assumed.emplace_back("no memory is left over from loading");
+  const Bytes reserved{held->reserved_bytes.peak};
   if (result.kind == MemoryKind::allocated)
-    result.predicted = Bytes{held.allocated_bytes.peak};
+    result.predicted = Bytes{held->allocated_bytes.peak};
   else if (result.kind == MemoryKind::active)
-    result.predicted = Bytes{held.active_bytes.peak};
+    result.predicted = Bytes{held->active_bytes.peak};
   else
     result.predicted = result.kind == MemoryKind::reserved ? reserved : reserved + outside;
 }

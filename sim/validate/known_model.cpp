@@ -24,7 +24,7 @@ struct PublishedShape {
 /// 2026. Qwen of 2023 has the modules of qwen2 with as many key heads as query heads, and its
 /// intermediate_size is twice ours. Falcon stands as litgpt builds it: Phi's blocks, whose biases
 /// are a thousandth of its weights.
-constexpr std::array<PublishedShape, 86> shapes{
+constexpr std::array<PublishedShape, 98> shapes{
     {{"tinyllama", "llama", 2048, 22, 32, 4, 5632, 32000},
      {"llama21b", "llama", 2048, 22, 32, 4, 5632, 32000},
      {"llama270b", "llama", 8192, 80, 64, 8, 28672, 32000},
@@ -50,6 +50,11 @@ constexpr std::array<PublishedShape, 86> shapes{
      {"qwen2.53b", "qwen2", 2048, 36, 16, 2, 11008, 151936, true},
      {"qwen2.57b", "qwen2", 3584, 28, 28, 4, 18944, 152064},
      {"qwen2.514b", "qwen2", 5120, 48, 40, 8, 13824, 152064},
+     {"qwen2.5coder0.5b", "qwen2", 896, 24, 14, 2, 4864, 151936, true},
+     {"qwen2.5coder1.5b", "qwen2", 1536, 28, 12, 2, 8960, 151936, true},
+     {"qwen2.5coder3b", "qwen2", 2048, 36, 16, 2, 11008, 151936, true},
+     {"qwen2.5coder7b", "qwen2", 3584, 28, 28, 4, 18944, 152064},
+     {"qwen2.5coder32b", "qwen2", 5120, 64, 40, 8, 27648, 152064},
      {"qwen2.5coder14b", "qwen2", 5120, 48, 40, 8, 13824, 152064},
      {"qwen2.532b", "qwen2", 5120, 64, 40, 8, 27648, 152064},
      {"qwen30.6b", "qwen3", 1024, 28, 16, 8, 3072, 151936, true, 128},
@@ -86,6 +91,13 @@ constexpr std::array<PublishedShape, 86> shapes{
      {"smollm2360m", "llama", 960, 32, 15, 5, 2560, 49152, true},
      {"smollm2135m", "llama", 576, 30, 9, 3, 1536, 49152, true},
      {"yi6b", "llama", 4096, 32, 32, 4, 11008, 64000},
+     {"mistralsmall3.124b", "mistral", 5120, 40, 32, 8, 32768, 131072, false, 128},
+     {"mistralsmall22b", "mistral", 6144, 56, 48, 8, 16384, 32768, false, 128},
+     {"mistralsmallinstruct2409", "mistral", 6144, 56, 48, 8, 16384, 32768, false, 128},
+     {"magistralsmall", "mistral", 5120, 40, 32, 8, 32768, 131072, false, 128},
+     {"devstralsmall", "mistral", 5120, 40, 32, 8, 32768, 131072, false, 128},
+     {"zephyr7b", "mistral", 4096, 32, 32, 8, 14336, 32000},
+     {"solar10.7b", "llama", 4096, 48, 32, 8, 14336, 32000},
      {"mistralnemo", "mistral", 5120, 40, 32, 8, 14336, 131072, false, 128},
      {"mistralsmall24b", "mistral", 5120, 40, 32, 8, 32768, 131072, false, 128},
      {"phi3.5mini", "phi3", 3072, 32, 32, 32, 8192, 32064},
@@ -128,13 +140,15 @@ std::string config_of(const PublishedShape& shape, const KnownModelForm& form) {
   const std::string window = shape.family.starts_with("gemma") ? "" : "\"sliding_window\": null, ";
   const std::string activation =
       shape.family == "phi" && form.fused_gelu ? "\"hidden_act\": \"gelu\", " : "";
+  const bool split = form.splits_projections && shape.family == "phi3";
+  const std::string_view family = split ? "mistral" : shape.family;
   return fmt::format(
       R"({{"model_type": "{}", "hidden_size": {}, "num_hidden_layers": {},
 "num_attention_heads": {}, "num_key_value_heads": {}, "intermediate_size": {}, "vocab_size": {},
-{}"max_position_embeddings": 131072, {}{}"torch_dtype": "bfloat16",
+{}"max_position_embeddings": {}, {}{}"torch_dtype": "bfloat16",
 "tie_word_embeddings": {}}})",
-      shape.family, shape.hidden, shape.layers, shape.heads, shape.kv_heads, shape.ffn,
-      shape.vocabulary, head, window, activation, shape.tied && form.may_tie);
+      family, shape.hidden, shape.layers, shape.heads, shape.kv_heads, shape.ffn, shape.vocabulary,
+      head, form.positions, window, activation, shape.tied && form.may_tie);
 }
 
 }  // namespace

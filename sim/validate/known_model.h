@@ -1,6 +1,7 @@
 // Models that tables call by name, as the config.json that their repositories publish.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,9 @@ struct KnownModel {
 struct KnownModelForm {
   bool may_tie = true;      ///< false: the head is never the embedding
   bool fused_gelu = false;  ///< one operator where transformers writes GELU out (Phi)
+  /// Phi-3 with the projections of Mistral, as Unsloth publishes it.
+  bool splits_projections = false;
+  std::int64_t positions = 131072;  ///< max_position_embeddings
 };
 
 /// By a name as people write it: "Llama 2 7 B", "Meta-Llama-3.1-8B", "Qwen2.5-7B-Instruct". None

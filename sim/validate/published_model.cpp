@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <string_view>
@@ -34,6 +35,8 @@ constexpr std::array<FamilyWord, 9> family_words{{{"mpt", "gpt2"},
                                                   {"opt", "gpt2"}}};
 
 std::string_view family_of(const PublishedRow& row) {
+  if (row.latents) return "deepseek_v3";
+  if (row.experts) return has_word(row.model, "qwen3") ? "qwen3_moe" : "mixtral";
   for (const FamilyWord& known : family_words)
     if (has_word(row.model, known.word)) return known.family;
   const bool plain = row.ffn.value_or(4 * *row.hidden) == 4 * *row.hidden;
@@ -43,6 +46,8 @@ std::string_view family_of(const PublishedRow& row) {
 /// What both families need, with what had to be assumed filled in.
 struct StatedShape {
   std::int64_t hidden, layers, heads, kv_heads, ffn, vocabulary, seq, head_size;
+  ExpertShape experts;
+  LatentShape latents;
 };
 
 std::string gpt2_config(const StatedShape& shape, double dropout, bool tied) {
@@ -54,15 +59,49 @@ std::string gpt2_config(const StatedShape& shape, double dropout, bool tied) {
       dropout, dropout, tied);
 }
 
+/// What a family with gated layers is called, and the keys that it has beyond Llama's.
+struct GatedFamily {
+  std::string_view name;
+  std::string keys;
+};
+
+GatedFamily gated_family(const StatedShape& shape, std::string_view family) {
+  const ExpertShape& experts = shape.experts;
+  if (family == "qwen2") return {"Qwen2", fmt::format(R"("head_dim": {}, )", shape.head_size)};
+  if (family == "mixtral")
+    return {"Mixtral", fmt::format(R"("head_dim": {}, "num_local_experts": {},
+"num_experts_per_tok": {}, )",
+                                   shape.head_size, experts.experts, experts.chosen)};
+  if (family == "qwen3_moe")
+    return {"Qwen3Moe",
+            fmt::format(R"("head_dim": {}, "num_experts": {}, "num_experts_per_tok": {},
+"moe_intermediate_size": {}, "norm_topk_prob": true, )",
+                        shape.head_size, experts.experts, experts.chosen, experts.inner)};
+  if (family == "deepseek_v3") {
+    const LatentShape& latents = shape.latents;
+    const std::string queries =
+        latents.query_rank > 0 ? fmt::format("{}", latents.query_rank) : std::string("null");
+    return {"DeepseekV3", fmt::format(R"("n_routed_experts": {}, "num_experts_per_tok": {},
+"moe_intermediate_size": {}, "n_shared_experts": {}, "first_k_dense_replace": {}, "n_group": 1,
+"topk_group": 1, "q_lora_rank": {}, "kv_lora_rank": {}, "qk_nope_head_dim": {},
+"qk_rope_head_dim": {}, "v_head_dim": {}, )",
+                                      experts.experts, experts.chosen, experts.inner,
+                                      experts.shared, experts.dense_layers, queries, latents.rank,
+                                      latents.plain, latents.rotary, latents.value)};
+  }
+  return {"Llama", fmt::format(R"("head_dim": {}, )", shape.head_size)};
+}
+
 std::string gated_config(const StatedShape& shape, std::string_view family, bool tied) {
-  const std::string_view name = family == "qwen2" ? "Qwen2" : "Llama";
+  const GatedFamily known = gated_family(shape, family);
+  const std::int64_t inner = family == "mixtral" ? shape.experts.inner : shape.ffn;
   return fmt::format(
       R"({{"model_type": "{}", "architectures": ["{}ForCausalLM"], "hidden_size": {},
-"num_hidden_layers": {}, "num_attention_heads": {}, "num_key_value_heads": {},
-"head_dim": {}, "intermediate_size": {}, "vocab_size": {}, "max_position_embeddings": {},
+"num_hidden_layers": {}, "num_attention_heads": {}, "num_key_value_heads": {}, {}
+"intermediate_size": {}, "vocab_size": {}, "max_position_embeddings": {},
 "tie_word_embeddings": {}}})",
-      family, name, shape.hidden, shape.layers, shape.heads, shape.kv_heads, shape.head_size,
-      shape.ffn, shape.vocabulary, shape.seq, tied);
+      family, known.name, shape.hidden, shape.layers, shape.heads, shape.kv_heads, known.keys,
+      inner, shape.vocabulary, shape.seq, tied);
 }
 
 PublishedModel made(const PublishedRow& row, const StatedShape& shape, double dropout, bool tied) {
@@ -104,6 +143,12 @@ std::string missing_shape(const PublishedRow& row) {
 
 namespace {
 
+/// Qwen3's heads have a size of their own: config.json of Qwen3-30B-A3B and Qwen3-235B-A22B.
+std::int64_t head_size_of(const PublishedRow& row) {
+  constexpr std::int64_t of_qwen3 = 128;
+  return family_of(row) == "qwen3_moe" ? of_qwen3 : *row.hidden / *row.heads;
+}
+
 StatedShape shape_of(const PublishedRow& row) {
   return {.hidden = *row.hidden,
           .layers = *row.layers,
@@ -112,7 +157,17 @@ StatedShape shape_of(const PublishedRow& row) {
           .ffn = row.ffn.value_or(4 * *row.hidden),
           .vocabulary = row.vocabulary.value_or(usual_vocabulary),
           .seq = *row.seq,
-          .head_size = *row.hidden / *row.heads};
+          .head_size = head_size_of(row),
+          .experts = row.experts.value_or(ExpertShape{}),
+          .latents = row.latents.value_or(LatentShape{})};
+}
+
+/// With so many of the row's layers.
+StatedShape shape_of_layers(const PublishedRow& row, int layers) {
+  StatedShape shape = shape_of(row);
+  if (layers < shape.layers) shape.experts.dense_layers = 0;
+  shape.layers = layers;
+  return shape;
 }
 
 /// GPT-2's attention has no size of heads of its own: its products are cut, in [in, out] order.
@@ -128,9 +183,8 @@ void cut_attention(Model& model, std::int64_t ranks) {
 
 PublishedModel tensor_part(const PublishedRow& row, const PublishedModel& model, int layers,
                            std::int64_t ranks, double dropout) {
-  StatedShape shape = shape_of(row);
+  StatedShape shape = shape_of_layers(row, layers);
   const bool by_cut = family_of(row) == "gpt2";
-  shape.layers = layers;
   shape.ffn /= ranks;
   shape.vocabulary = (shape.vocabulary + ranks - 1) / ranks;
   if (!by_cut) {
@@ -142,15 +196,20 @@ PublishedModel tensor_part(const PublishedRow& row, const PublishedModel& model,
   return part;
 }
 
+PublishedModel expert_part(const PublishedRow& row, const PublishedModel& model, int layers,
+                           std::int64_t ranks, double dropout) {
+  StatedShape shape = shape_of_layers(row, layers);
+  shape.experts.experts = std::max(shape.experts.experts / ranks, shape.experts.chosen);
+  return made(row, shape, dropout, is_tied(model));
+}
+
 bool is_tied(const PublishedModel& model) {
   return model.config.at("tie_word_embeddings").boolean();
 }
 
 PublishedModel with_layers(const PublishedRow& row, const PublishedModel& model, int layers,
                            double dropout) {
-  StatedShape shape = shape_of(row);
-  shape.layers = layers;
-  return made(row, shape, dropout, is_tied(model));
+  return made(row, shape_of_layers(row, layers), dropout, is_tied(model));
 }
 
 PublishedModel published_model(const PublishedRow& row, double dropout) {
@@ -167,7 +226,8 @@ PublishedModel published_model(const PublishedRow& row, double dropout) {
     result.assumed.push_back(fmt::format("a vocabulary of {} tokens", shape.vocabulary));
   if (row.seq_in_notes)
     result.assumed.push_back(fmt::format("the notes' sequence length of {} tokens", shape.seq));
-  if (!row.ffn) result.assumed.push_back("feed-forward layers of four times the hidden size");
+  if (!row.ffn && !row.experts)
+    result.assumed.push_back("feed-forward layers of four times the hidden size");
   return result;
 }
 

@@ -20,12 +20,15 @@ struct PublishedModel {
 std::string missing_shape(const PublishedRow& row);
 
 /// MPT and GPT-3-like models are gpt2, those with gated layers llama or qwen2: by the model's name,
-/// else by whether ffn is four times hidden. The head is tied where that comes nearer to params_b.
-/// `dropout` goes to attention and residual stream of a gpt2. Throws Error where shapes do not
-/// divide, and where the shape makes another number of parameters than params_b (a fifth off).
+/// else by whether ffn is four times hidden. Mixtures of experts are deepseek_v3 where their
+/// attention has latents, else qwen3_moe or mixtral. The head is tied where that comes nearer to
+/// params_b. `dropout` goes to attention and residual stream of a gpt2. Throws Error where shapes
+/// do not divide, and where the shape makes another number of parameters than params_b (a fifth
+/// off).
 PublishedModel published_model(const PublishedRow& row, double dropout);
 
-/// The same with other layers, embedding and head included.
+/// The same with other layers, embedding and head included. Of a part of a mixture's layers all
+/// have experts: a layer without them is as wide as those of a token.
 PublishedModel with_layers(const PublishedRow& row, const PublishedModel& model, int layers,
                            double dropout);
 
@@ -33,6 +36,11 @@ PublishedModel with_layers(const PublishedRow& row, const PublishedModel& model,
 /// heads, feed-forward layers and vocabulary in equal parts, all else whole. Source: Megatron-LM
 /// core/tensor_parallel/layers.py; arXiv:1909.08053, section 3.
 PublishedModel tensor_part(const PublishedRow& row, const PublishedModel& model, int layers,
+                           std::int64_t ranks, double dropout);
+
+/// What one of `ranks` holds of these layers where experts are divided among them, all else whole.
+/// It has at least as many experts as a token, so that they have the rows of all ranks' tokens.
+PublishedModel expert_part(const PublishedRow& row, const PublishedModel& model, int layers,
                            std::int64_t ranks, double dropout);
 
 /// Whether the head is the embedding again.

@@ -45,6 +45,8 @@ Schedule schedule_of(const PublishedScenario& scenario, int micro_batches) {
     schedule = with_tensor_parallel(std::move(schedule), scenario.tensor);
   see_all_keys(schedule, scenario.context);
   schedule = with_kernels(std::move(schedule), scenario.kernels);
+  if (scenario.experts.ranks > 1)
+    schedule = with_expert_parallel(std::move(schedule), scenario.experts);
   if (scenario.tensor.divides_sequence)
     schedule = with_divided_sequence(std::move(schedule), scenario.tensor.ranks);
   return with_float8(std::move(schedule), scenario.float8);

@@ -80,9 +80,11 @@ class RowReader {
     for (const TextColumn& column : text_columns)
       result_.*column.field = std::string(text_of(column.name));
     result_.network_notes = result_.notes;
+    result_.experts = stated_experts(text_of("ffn"));
     for (const CountColumn& column : count_columns) take(column);
     for (const RateColumn& column : rate_columns) take(column);
     take_length_from_notes();
+    fill_known_mixture(result_);
     return std::move(result_);
   }
 
@@ -99,7 +101,8 @@ class RowReader {
 
   void take(const CountColumn& column) {
     const std::string_view text = text_of(column.name);
-    if (text.empty()) return;
+    const bool says_experts = result_.experts && column.name == "ffn";
+    if (text.empty() || says_experts) return;
     const auto value = number_of(text);
     if (!value || *value < 0 || *value > static_cast<double>(column.most) ||
         *value != std::floor(*value))

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/format/csv_reader.h"
+#include "sim/validate/published_experts.h"
 
 namespace shardscope {
 
@@ -18,6 +19,8 @@ struct PublishedRow {
       notes;
   std::optional<double> parameters_billions;
   std::optional<std::int64_t> hidden, layers, heads, kv_heads, ffn, vocabulary, seq;
+  std::optional<ExpertShape> experts;  ///< `ffn` is then that of layers without experts
+  std::optional<LatentShape> latents;
   bool seq_in_notes = false;  ///< `seq` is a default that the notes name
   std::optional<std::int64_t> gpus, gpus_per_node, tensor_parallel, pipeline_parallel, shards;
   std::optional<std::int64_t> micro_batch;             ///< sequences

@@ -61,8 +61,7 @@ struct DividedBy {
   std::string_view letters;
   std::string_view name;
 };
-constexpr std::array<DividedBy, 2> strategy_sizes{
-    {{"EP", "expert parallelism"}, {"SP", "sequence parallelism"}}};
+constexpr std::array<DividedBy, 1> strategy_sizes{{{"SP", "sequence parallelism"}}};
 
 std::string why_divided(const PublishedRow& row) {
   if (!row.tensor_parallel && number_after(row.strategy, "TP").value_or(1) > 1)
@@ -93,6 +92,16 @@ bool attends_eagerly(const PublishedRow& row, const TrainingStack& stack) {
   constexpr std::array<std::string_view, 4> words{"eager", "math", "unfused", "fused softmax"};
   return std::ranges::any_of(words,
                              [&](std::string_view word) { return has_word(row.attention, word); });
+}
+
+/// Whether Megatron's fused softmax takes scores of `batches` heads (of all sequences) and `length`
+/// tokens. Source: Megatron-LM core/fusions/fused_softmax.py (is_kernel_available), scaled_masked_
+/// softmax.h (get_batch_per_block: blocks of four warps, of two rows each where rows are short).
+bool takes_fused_softmax(std::int64_t batches, std::int64_t length) {
+  constexpr std::int64_t shortest = 16, longest = 4096, of_vector = 4, short_row = 128;
+  const std::int64_t of_block = length <= short_row ? 2 * of_vector : of_vector;
+  return length > shortest && length <= longest && length % of_vector == 0 &&
+         batches % of_vector == 0 && batches % of_block == 0;
 }
 
 /// Megatron-LM's --sequence-parallel.
@@ -179,15 +188,18 @@ KernelFusion fusion_of(const PublishedRow& row, const TrainingStack& stack) {
   return stack.fusion;
 }
 
-/// Reductions that overlap, as those of Megatron-LM's distributed optimizer, are played instead.
-bool updates_as_megatron(const TrainingStack& stack, ShardingStrategy sharding) {
+/// Reductions that overlap, as those of Megatron-LM's distributed optimizer, are played instead;
+/// not those of experts, which are in other groups than the rest.
+bool updates_as_megatron(const PublishedRow& row, const TrainingStack& stack,
+                         ShardingStrategy sharding) {
   if (!stack.updates_as_megatron) return false;
+  if (expert_ranks(row) > 1 && sharding == ShardingStrategy::zero1) return true;
   if (sharding == ShardingStrategy::no_shard) return true;
   return sharding == ShardingStrategy::zero1 && !stack.overlaps;
 }
 
 Runtime runtime_of(const PublishedRow& row, const TrainingStack& stack, ShardingStrategy sharding) {
-  if (updates_as_megatron(stack, sharding)) return Runtime::deepspeed;
+  if (updates_as_megatron(row, stack, sharding)) return Runtime::deepspeed;
   if (sharding == ShardingStrategy::no_shard) return Runtime::ddp;
   if (sharding == ShardingStrategy::zero1 || has_word(row.strategy, "DeepSpeed"))
     return Runtime::deepspeed;
@@ -233,6 +245,8 @@ std::optional<AttentionLibrary> attention_of(const PublishedRow& row, const Trai
 }
 
 PublishedRow with_padded_vocabulary(PublishedRow row, const TrainingStack& stack) {
+  if (!row.vocabulary && stack.vocabulary > 0)
+    row.vocabulary = stack.vocabulary / tensor_ranks(row) * tensor_ranks(row);
   const std::int64_t multiple = stack.vocabulary_multiple;
   if (row.vocabulary) row.vocabulary = (*row.vocabulary + multiple - 1) / multiple * multiple;
   return row;
@@ -251,8 +265,11 @@ class SetupBuilder {
     result_.profile = std::move(machine.profile);
     take_over(machine.assumed);
     take_over(result_.model.assumed);
+    if (!row_.vocabulary && stack_.vocabulary > 0)
+      result_.assumed.push_back(fmt::format("a vocabulary of {} tokens", stack_.vocabulary));
     set_pipeline();
     set_tensor_parts();
+    set_expert_parts();
     set_world();
     set_update();
     set_runtime();
@@ -280,7 +297,7 @@ class SetupBuilder {
 
   void set_pipeline() {
     const bool has_stages = row_.pipeline_parallel.value_or(1) > 1;
-    if (!has_stages && !updates_as_megatron(stack_, stated_.sharding)) return;
+    if (!has_stages && !updates_as_megatron(row_, stack_, stated_.sharding)) return;
     const PublishedRow padded = with_padded_vocabulary(row_, stack_);
     result_.pipeline =
         published_pipeline(padded, result_.model, stack_, batches_of(row_)->of_micro_batch);
@@ -305,6 +322,42 @@ class SetupBuilder {
       result_.pipeline->shared_gradient = Bytes{result_.pipeline->shared_gradient.count / ranks};
   }
 
+  void set_expert_parts() {
+    if (!row_.experts) return;
+    const std::int64_t ranks = expert_ranks(row_);
+    const int layers =
+        result_.pipeline ? result_.pipeline->played_layers : static_cast<int>(*row_.layers);
+    result_.played = expert_part(with_padded_vocabulary(row_, stack_), result_.model, layers, ranks,
+                                 stack_.dropout);
+    result_.experts = {.ranks = static_cast<int>(ranks),
+                       .rows = batches_of(row_)->of_micro_batch * *row_.seq * row_.experts->chosen,
+                       .hidden = *row_.hidden,
+                       .counts_tokens = !stack_.pads_experts};
+    result_.assumed.emplace_back("experts get equal shares of the tokens");
+  }
+
+  std::int64_t played_expert_elements() const {
+    std::int64_t elements = 0;
+    for (const Parameter& parameter : result_.played.model.parameters)
+      if (parameter.name.find(".mlp.experts.") != std::string::npos)
+        elements += parameter.elements();
+    return elements;
+  }
+
+  /// Experts' part of the update: ranks that have other experts lie between those with the same.
+  ExpertUpdate expert_update() const {
+    ExpertUpdate update;
+    const int ranks = result_.experts.ranks;
+    if (ranks == 1) return update;
+    const std::int64_t held = row_.experts->experts / ranks;
+    update.elements = played_expert_elements() / std::max(held, row_.experts->chosen) * held;
+    update.data_ranks = std::max(1, result_.world / ranks);
+    update.rank_distance = ranks;
+    if (stated_.sharding == ShardingStrategy::zero1)
+      update.shards = std::max(1, std::min(shards_ / ranks, update.data_ranks));
+    return update;
+  }
+
   std::string text_of_layers() const {
     return fmt::format("{}", fmt::join(result_.pipeline->layers, ", "));
   }
@@ -322,17 +375,20 @@ class SetupBuilder {
   }
 
   void set_update() {
-    if (!updates_as_megatron(stack_, stated_.sharding)) return;
+    if (!updates_as_megatron(row_, stack_, stated_.sharding)) return;
     const Model& model = result_.played.model;
     const auto ranks = static_cast<int>(tensor_ranks(row_));
     const bool shards = stated_.sharding == ShardingStrategy::zero1;
+    const ExpertUpdate experts = expert_update();
     result_.update =
-        MegatronUpdate{.elements = model.parameter_elements(),
+        MegatronUpdate{.elements = model.parameter_elements() -
+                                   (experts.elements > 0 ? played_expert_elements() : 0),
                        .tensors = static_cast<std::int64_t>(model.parameters.size()),
                        .data_ranks = result_.world,
                        .rank_distance = ranks,
                        .shards = shards ? shards_ : 1,
-                       .reduced_in = reduced_in(row_, stack_).value_or(Dtype::bfloat16)};
+                       .reduced_in = reduced_in(row_, stack_).value_or(Dtype::bfloat16),
+                       .experts = experts};
     shards_ = 1;
   }
 
@@ -408,9 +464,23 @@ class SetupBuilder {
       setup.checkpointing.options.saves = eager::all_but_core_attention();
     setup.session.compute_capability = result_.profile.compute_capability;
     setup.session.attention.cudnn = false;
-    if (attends_eagerly(row_, stack_))
-      setup.model.attention = eager::AttentionImplementation::eager;
+    set_eager_attention();
     setup.model.dropout = stack_.dropout > 0;
+  }
+
+  void set_eager_attention() {
+    if (!attends_eagerly(row_, stack_)) return;
+    eager::TrainingSetup& setup = result_.setup;
+    setup.model.attention = eager::AttentionImplementation::eager;
+    const std::int64_t heads = *row_.heads / tensor_ranks(row_);
+    if (result_.kernels.fusion != KernelFusion::by_hand ||
+        takes_fused_softmax(setup.loop.batch * heads, *row_.seq))
+      return;
+    setup.model.attention = eager::AttentionImplementation::megatron;
+    result_.kernels.fuses_attention = false;
+    result_.assumed.push_back(
+        fmt::format("softmax by PyTorch's operators: its fused kernel takes no {} heads",
+                    setup.loop.batch * heads));
   }
 
   PublishedRow row_;
@@ -447,6 +517,9 @@ std::string why_not_predicted(const PublishedRow& row) {
   if (!batches_of(row)) return "micro-batch not stated";
   if (std::string why = why_no_context(row); !why.empty()) return why;
   if (std::string why = why_no_parts(row); !why.empty()) return why;
+  if (const std::string_view why = why_no_experts(row); !why.empty()) return std::string(why);
+  if (data_parallel_ranks(row) % expert_ranks(row) != 0)
+    return "expert parallelism: groups do not divide the data-parallel ranks";
   if (std::string why = why_no_pipeline(row); !why.empty()) return why;
   return {};
 }

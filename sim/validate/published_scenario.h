@@ -9,6 +9,7 @@
 #include "core/pytorch/runtimes/training/training_setup.h"
 #include "sim/hardware/hardware_profile.h"
 #include "sim/kernels/float8.h"
+#include "sim/validate/published_expert_parallel.h"
 #include "sim/validate/published_model.h"
 #include "sim/validate/published_pipeline.h"
 #include "sim/validate/published_row.h"
@@ -24,6 +25,7 @@ struct PublishedScenario {
   PublishedModel played;
   std::optional<PublishedPipeline> pipeline;
   TensorParallel tensor;
+  ExpertParallel experts;
   std::optional<MegatronUpdate> update;  ///< of a training that is played without one
   eager::TrainingSetup setup;            ///< of one micro-batch, of `played`
   HardwareProfile profile;

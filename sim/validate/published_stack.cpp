@@ -40,15 +40,49 @@ TrainingStack megatron_bridge() {
   return stack;
 }
 
-/// It runs Megatron-LM with sequence parallelism.
+/// It runs Megatron-LM with sequence parallelism, without overlapping gradients' reduction or
+/// parameters' gathers, and with experts that are filled up to a capacity of 1.
 TrainingStack simumax() {
   TrainingStack stack = megatron_lm();
   stack.name = "Megatron-LM, as SimuMax runs it";
   stack.words = {"SimuMax"};
   stack.divides_sequence = true;
+  stack.overlaps = false;
+  stack.pads_experts = true;
   stack.source =
-      "SimuMax configs/strategy (enable_sequence_parallel); Megatron-LM core/distributed, "
-      "core/optimizer/distrib_optimizer.py";
+      "SimuMax simu_tools/megatron_scripts/scripts (--sequence-parallel, --use-distributed-"
+      "optimizer, --moe-pad-expert-input-to-capacity, no --overlap-grad-reduce); Megatron-LM "
+      "core/distributed, core/optimizer/distrib_optimizer.py";
+  return stack;
+}
+
+TrainingStack megatron_deepspeed() {
+  return {.name = "Megatron-DeepSpeed",
+          .words = {"Megatron-DeepSpeed"},
+          .replicated = Runtime::deepspeed,
+          .fusion = KernelFusion::by_hand,
+          .optimizer = OptimizerImplementation::fused,
+          .overlaps = false,
+          .updates_as_megatron = true,
+          .pipelines_by_deepspeed = true,
+          .dropout = 0.1,
+          .eager_attention = true,
+          .checkpoints_reentrant = true,
+          .source =
+              "Megatron-DeepSpeed pretrain_gpt.py, megatron/mpu/random.py (CheckpointFunction), "
+              "deepspeed runtime/pipe"};
+}
+
+/// GPT-2's vocabulary as it is, not filled up.
+TrainingStack vtrain() {
+  TrainingStack stack = megatron_deepspeed();
+  stack.name = "Megatron-DeepSpeed, as vTrain runs it";
+  stack.words = {"vTrain"};
+  stack.vocabulary = 50257;
+  stack.source =
+      "vTrain src/model/gpt_modeling.py, gpt_model.py (vocab_size // world_size); "
+      "Megatron-DeepSpeed "
+      "pretrain_gpt.py, megatron/mpu/random.py (CheckpointFunction), deepspeed runtime/pipe";
   return stack;
 }
 
@@ -80,19 +114,8 @@ const std::vector<TrainingStack>& stacks() {
        .micro_batch_a_rank = true,
        .source = "torchtitan 2024-12, parallelize_llama.py (apply_tp), optimizer.py, "
                  "pipeline_llama.py (pipeline_parallel_microbatches), docs/float8.md"},
-      {.name = "Megatron-DeepSpeed",
-       .words = {"Megatron-DeepSpeed"},
-       .replicated = Runtime::deepspeed,
-       .fusion = KernelFusion::by_hand,
-       .optimizer = OptimizerImplementation::fused,
-       .overlaps = false,
-       .updates_as_megatron = true,
-       .pipelines_by_deepspeed = true,
-       .dropout = 0.1,
-       .eager_attention = true,
-       .checkpoints_reentrant = true,
-       .source = "Megatron-DeepSpeed pretrain_gpt.py, megatron/mpu/random.py (CheckpointFunction), "
-                 "deepspeed runtime/pipe"},
+      vtrain(),
+      megatron_deepspeed(),
       {.name = "InternEvo",
        .words = {"InternEvo", "InternLM"},
        .sharded = Runtime::fsdp1,

@@ -14,29 +14,60 @@ constexpr std::int64_t half = 2, single = 4;
 constexpr std::int64_t copied = half + single, unscaled = 2 * single, normed = single,
                        by_adam = 4 * single + 3 * single, copied_back = single + half;
 
+/// A buffer of gradients and who has the same.
+struct GradientBuffer {
+  std::int64_t elements = 0;
+  Ranks ranks;
+  int shards = 1;
+  std::int64_t own() const { return elements / shards; }
+};
+
+/// Reduced before the update and, where it is in shards, gathered after it.
+Duration exchange_time(const GradientBuffer& buffer, Dtype reduced_in, const CostModel& model) {
+  if (buffer.ranks.size() == 1 || buffer.elements == 0) return {};
+  const auto collective = [&](OperationKind kind, std::int64_t bytes_of_element) {
+    return model.collectives()
+        .cost(kind, Bytes{buffer.elements * bytes_of_element}, buffer.ranks)
+        .time;
+  };
+  const std::int64_t of_gradient = size_of(reduced_in).count;
+  if (buffer.shards == 1) return collective(OperationKind::all_reduce, of_gradient);
+  return collective(OperationKind::reduce_scatter, of_gradient) +
+         collective(OperationKind::all_gather, half);
+}
+
 }  // namespace
 
 Duration megatron_update_time(const MegatronUpdate& update, const HardwareProfile& profile) {
   const CostModel model(profile);
-  const Ranks ranks =
-      Ranks::spaced(0, update.rank_distance, static_cast<std::size_t>(update.data_ranks));
-  const auto collective = [&](OperationKind kind, std::int64_t bytes_of_element) {
-    if (update.data_ranks == 1) return Duration{};
-    return model.collectives().cost(kind, Bytes{update.elements * bytes_of_element}, ranks).time;
+  const auto every = [](int distance, int ranks) {
+    return Ranks::spaced(0, distance, static_cast<std::size_t>(ranks));
   };
-  const std::int64_t own = update.elements / update.shards;
+  const GradientBuffer shared{.elements = update.elements,
+                              .ranks = every(update.rank_distance, update.data_ranks),
+                              .shards = update.shards};
+  const ExpertUpdate& of_experts = update.experts;
+  const GradientBuffer experts{.elements = of_experts.elements,
+                               .ranks = every(of_experts.rank_distance, of_experts.data_ranks),
+                               .shards = of_experts.shards};
   const auto all_tensors = [&](std::int64_t bytes_of_element) {
     return model.work_time({.kind = WorkKind::multi_tensor,
                             .tensors = static_cast<std::int32_t>(update.tensors),
-                            .bytes = Bytes{own * bytes_of_element}});
+                            .bytes = Bytes{(shared.own() + experts.own()) * bytes_of_element}});
   };
+  // A buffer in float32 is filled with zeros first, and divided by the data-parallel ranks before
+  // it is reduced (gradient_scaling_factor; of one rank it is 1, and nothing is divided).
+  const bool accumulates_apart = update.reduced_in == Dtype::float32;
+  const std::int64_t buffered = accumulates_apart ? shared.elements + experts.elements : 0;
+  const std::int64_t divided = update.data_ranks > 1 ? buffered : 0;
+  const Duration in_buffers =
+      model.work_time({.kind = WorkKind::fill, .bytes = Bytes{buffered * single}}) +
+      model.work_time({.kind = WorkKind::pointwise, .bytes = Bytes{divided * 2 * single}});
   const Duration launches = profile.host.value_or(HostCosts{}).operation * update.tensors;
   const Duration on_device = std::max(launches, all_tensors(copied)) + all_tensors(unscaled) +
                              all_tensors(normed) + all_tensors(by_adam) + all_tensors(copied_back);
-  const std::int64_t of_gradient = size_of(update.reduced_in).count;
-  if (update.shards == 1) return collective(OperationKind::all_reduce, of_gradient) + on_device;
-  return collective(OperationKind::reduce_scatter, of_gradient) + on_device +
-         collective(OperationKind::all_gather, half);
+  return in_buffers + on_device + exchange_time(shared, update.reduced_in, model) +
+         exchange_time(experts, update.reduced_in, model);
 }
 
 }  // namespace shardscope

@@ -178,6 +178,26 @@ TEST_F(Checkpoints, GoThroughPyTorchsFormat) {
   EXPECT_EQ(losses("next"), all.substr(all.find("{\"step\": 7")));
 }
 
+// Our own reading of what accelerate and the Trainer would load.
+TEST_F(Checkpoints, GoThroughTheFoldersOfAccelerateAndTheTrainer) {
+  ASSERT_EQ(train("-o run --steps 6").code, 0);
+  ASSERT_EQ(train("-o whole").code, 0);
+  const std::string all = losses("whole");
+  for (const auto& [name, to] :
+       {std::pair{"sharded", "accelerate"}, std::pair{"full", "accelerate --under fsdp_full"},
+        std::pair{"ddp", "accelerate --under ddp"},
+        std::pair{"one_group", "accelerate --under ddp --groups one"},
+        std::pair{"trainer", "trainer --under ddp"}}) {
+    const Json written = json_of(std::string("checkpoint convert run --to ") + to + " -o " + name);
+    EXPECT_EQ(written["step"], 6) << name;
+    EXPECT_EQ(written["kind"], name == std::string("trainer") ? "trainer" : "accelerate");
+    EXPECT_EQ(json_of(std::string("checkpoint verify ") + name)["checkpoints"][0]["whole"], true);
+    const std::string next = std::string("next_") + name;
+    ASSERT_EQ(train("-o " + next + " --resume " + name).code, 0) << name;
+    EXPECT_EQ(losses(next), all.substr(all.find("{\"step\": 7"))) << name;
+  }
+}
+
 /// A file of llm.c with the tokens 0, 1, ... 14, 0, ...: 256 int32, then uint16.
 std::string token_file(int tokens) {
   std::string text;
@@ -240,6 +260,11 @@ TEST_F(Checkpoints, BadUseIsOneLine) {
         std::pair{"checkpoint verify run --to full", "--to: verify only reads checkpoints"},
         std::pair{"checkpoint merge run", "give -o FOLDER"},
         std::pair{"checkpoint convert run -o x", "no format was given"},
+        std::pair{"checkpoint convert run --to pickle -o x", "none of sharded, full, dcp, accel"},
+        std::pair{"checkpoint convert run --to accelerate --under zero -o x", "--under: \"zero\""},
+        std::pair{"checkpoint convert run --to trainer --groups two -o x", "--groups: \"two\""},
+        std::pair{"checkpoint convert run --to dcp --under ddp -o x", "of --to accelerate and"},
+        std::pair{"checkpoint list run --groups one", "--groups: list only reads checkpoints"},
         std::pair{"checkpoint reshard run --world 0 -o x", "expected 1 to"},
         std::pair{"checkpoint verify model", "has no checkpoints"}}) {
     const Outcome outcome = workplace_.run(arguments);

@@ -3,13 +3,19 @@
 
 usage: dcp_check.py SHARDSCOPE [WAY...]
 
-A GPT-2 starts from the same weights on both sides; PyTorch trains with 2 ranks over gloo. Ways: fsdp2 and fsdp1, through
-torch.distributed.checkpoint both ways; accelerate1 and accelerate2, save_state under FSDP1 and FSDP2; zero1, zero2 and zero3, DeepSpeed.
-The last five are resumed here as they are, by `train --resume FOLDER`. Exit code 77: torch or transformers is absent; ways whose library
-is absent are passed over, saying so. The environment's SHARDSCOPE_TORCH_PYTHON names a Python that has them.
+A GPT-2 starts from the same weights on both sides; PyTorch trains with 2 ranks over gloo. Ways, all in both directions but where it is said:
+  fsdp2, fsdp1                torch.distributed.checkpoint
+  accelerate1, accelerate2    Accelerator.save_state and load_state under FSDP1 and FSDP2, SHARDED_STATE_DICT
+  full1, full2                the same with FULL_STATE_DICT; full1 only from here to there: what torch 2.15 saves on CPUs is wrong
+  ddp                         the same under DDP
+  trainer                     transformers' Trainer under DDP, resume_from_checkpoint
+  zero1, zero2, zero3         DeepSpeed, only from there to here
+What is not DCP is resumed here as it is, by `train --resume FOLDER`. Exit code 77: torch or transformers is absent; ways whose library is
+absent are passed over, saying so. The environment's SHARDSCOPE_TORCH_PYTHON names a Python that has them.
 """
 import importlib.util
 import json
+import math
 import os
 import subprocess
 import sys
@@ -25,19 +31,25 @@ try:
     import torch.distributed as dist
     import torch.distributed.checkpoint as dcp
     import torch.multiprocessing as mp
-    from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
     from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
     from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
-    from transformers import GPT2Config, GPT2LMHeadModel
+    from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments, get_cosine_schedule_with_warmup
     from transformers.models.gpt2.modeling_gpt2 import GPT2Block
 except ImportError as missing:
     print(f"skipped: {missing}; SHARDSCOPE_TORCH_PYTHON names a Python that has torch and transformers")
     sys.exit(77)
 
 RANKS, BATCH, SEQ, SAVED, STEPS, TOLERANCE = 2, 2, 16, 6, 10, 2e-6
-RATE, BETAS, DECAY, CLIP = 1e-3, (0.9, 0.95), 0.1, 1.0
+RATE, WARMUP, BETAS, DECAY, CLIP = 1e-3, 2, (0.9, 0.95), 0.1, 1.0
+
+
+def rate_of(step):
+    """As get_cosine_schedule_with_warmup has it."""
+    if step < WARMUP:
+        return RATE * step / WARMUP
+    return RATE * 0.5 * (1 + math.cos(math.pi * (step - WARMUP) / (STEPS - WARMUP)))
 
 
 def tokens_of(folder, step, rank):
@@ -46,6 +58,17 @@ def tokens_of(folder, step, rank):
     begin = (step * RANKS + rank) * BATCH * SEQ
     take = lambda at: torch.tensor(list(text[at:at + BATCH * SEQ])).view(BATCH, SEQ)
     return take(begin), take(begin + 1)
+
+
+def loss_of(model, inputs, targets):
+    logits = model(inputs).logits
+    return torch.nn.functional.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
+
+
+def mean_over_ranks(loss):
+    mean = loss.detach().clone()
+    dist.all_reduce(mean)
+    return mean.item() / RANKS
 
 
 def groups_of(model):
@@ -77,6 +100,10 @@ class Training:
         self.model, self.version = model, version
         self.optimizer = torch.optim.AdamW(groups, lr=RATE, betas=BETAS, eps=1e-8)
 
+    def set_rate(self, step):
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate_of(step)
+
     def step(self, loss):
         self.optimizer.zero_grad()
         loss.backward()
@@ -92,7 +119,7 @@ class Training:
 
     def load(self, source):
         state = self.state()
-        dcp.load(state, checkpoint_id=source, planner=DefaultLoadPlanner(allow_partial_load=True))
+        dcp.load(state, checkpoint_id=source)
         set_state_dict(self.model, self.optimizer, model_state_dict=state["model"], optim_state_dict=state["optim"])
 
     def save(self, target):
@@ -100,17 +127,58 @@ class Training:
 
 
 class AccelerateTraining(Training):
-    """Saved by accelerate. It sets FSDP up on accelerators only, so the model is wrapped as it does."""
+    """Saved and loaded by accelerate. It sets FSDP up on accelerators only, so the model is wrapped as it does."""
+
+    def __init__(self, model, version, kind="SHARDED_STATE_DICT"):
+        from accelerate import Accelerator, FullyShardedDataParallelPlugin, PartialState
+        from accelerate.utils import DistributedType
+        super().__init__(model, version)
+        self.kind = kind
+        self.accelerator = Accelerator(cpu=True)
+        self.accelerator.state.distributed_type = PartialState().distributed_type = DistributedType.FSDP
+        self.accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin(fsdp_version=version, state_dict_type=kind,
+                                                                            use_orig_params=True)
+        self.accelerator._models = [self.model]
+        self.prepare_optimizer()
+
+    def prepare_optimizer(self):
+        """A schedule that accelerate has prepared makes a step for each process."""
+        self.optimizer = self.accelerator.prepare_optimizer(self.optimizer)
+        self.schedule = self.accelerator.prepare_scheduler(
+            get_cosine_schedule_with_warmup(self.optimizer.optimizer, WARMUP * RANKS, STEPS * RANKS))
+
+    def set_rate(self, step):
+        """The schedule's, which load_state has put back."""
+
+    def step(self, loss):
+        super().step(loss)
+        self.schedule.step()
 
     def save(self, target):
-        from accelerate import Accelerator, FullyShardedDataParallelPlugin
-        from accelerate.utils import DistributedType
-        accelerator = Accelerator(cpu=True)
-        accelerator.state.distributed_type = DistributedType.FSDP
-        accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin(fsdp_version=self.version, state_dict_type="SHARDED_STATE_DICT",
-                                                                       use_orig_params=True)
-        accelerator._models, accelerator._optimizers = [self.model], [self.optimizer]
-        accelerator.save_state(target)
+        self.accelerator.save_state(target)
+
+    def load(self, source):
+        if self.version == 1 and self.kind == "SHARDED_STATE_DICT":
+            self.make_states()
+        self.accelerator.load_state(source)
+
+    def make_states(self):
+        """accelerate 1.15 loads no states into an optimizer that has none, under FSDP1; neither from folders of its own."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = 0.0
+            for parameter in group["params"]:
+                parameter.grad = torch.zeros_like(parameter)
+        self.optimizer.step()
+
+
+class DdpTraining(AccelerateTraining):
+    def __init__(self, model):
+        from accelerate import Accelerator
+        self.version = 0
+        self.accelerator = Accelerator(cpu=True)
+        self.optimizer = torch.optim.AdamW(groups_of(model), lr=RATE, betas=BETAS, eps=1e-8)
+        self.model = self.accelerator.prepare_model(model)
+        self.prepare_optimizer()
 
 
 class DeepSpeedTraining:
@@ -122,6 +190,10 @@ class DeepSpeedTraining:
         optimizer = torch.optim.AdamW(groups_of(model), lr=RATE, betas=BETAS, eps=1e-8)
         self.model, _, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
 
+    def set_rate(self, step):
+        for group in self.model.optimizer.param_groups:
+            group["lr"] = rate_of(step)
+
     def step(self, loss):
         self.model.backward(loss)
         self.model.step()
@@ -130,37 +202,91 @@ class DeepSpeedTraining:
         self.model.save_checkpoint(target)
 
 
+class Sequences(torch.utils.data.Dataset):
+    """The same batches in the same order: the Trainer gives batch n to rank n modulo the ranks."""
+
+    def __init__(self, folder):
+        with open(os.path.join(folder, "text.txt"), "rb") as file:
+            self.text = list(file.read())
+
+    def __len__(self):
+        return STEPS * RANKS * BATCH
+
+    def __getitem__(self, number):
+        begin = number * SEQ
+        return {"input_ids": torch.tensor(self.text[begin:begin + SEQ]), "targets": torch.tensor(self.text[begin + 1:begin + 1 + SEQ])}
+
+
+class OrderedTrainer(Trainer):
+    losses = None
+
+    def _get_train_sampler(self, *_):
+        return torch.utils.data.SequentialSampler(self.train_dataset)
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        loss = loss_of(model, inputs["input_ids"], inputs["targets"])
+        mean = mean_over_ranks(loss)
+        if dist.get_rank() == 0:
+            self.losses.append(mean)
+        return loss
+
+
+def train_by_trainer(model, folder, source, target, losses):
+    output = target or os.path.join(folder, "trainer_goes_on")
+    arguments = TrainingArguments(
+        output, use_cpu=True, per_device_train_batch_size=BATCH, max_steps=STEPS, learning_rate=RATE, adam_beta1=BETAS[0],
+        adam_beta2=BETAS[1], weight_decay=DECAY, max_grad_norm=CLIP, lr_scheduler_type="cosine", warmup_steps=WARMUP, optim="adamw_torch",
+        save_strategy="steps" if target else "no", save_steps=SAVED, report_to=[], disable_tqdm=True, remove_unused_columns=False)
+    trainer = OrderedTrainer(model, arguments, train_dataset=Sequences(folder))
+    trainer.losses, trainer.model_accepts_loss_kwargs = losses, False
+    trainer.train(resume_from_checkpoint=source)
+
+
 WAYS = {"fsdp2": partial(Training, version=2), "fsdp1": partial(Training, version=1),
         "accelerate1": partial(AccelerateTraining, version=1), "accelerate2": partial(AccelerateTraining, version=2),
+        "full1": partial(AccelerateTraining, version=1, kind="FULL_STATE_DICT"),
+        "full2": partial(AccelerateTraining, version=2, kind="FULL_STATE_DICT"),
+        "ddp": DdpTraining, "trainer": None,
         "zero1": partial(DeepSpeedTraining, stage=1), "zero2": partial(DeepSpeedTraining, stage=2),
         "zero3": partial(DeepSpeedTraining, stage=3)}
-LIBRARY = {"accelerate1": "accelerate", "accelerate2": "accelerate", "zero1": "deepspeed", "zero2": "deepspeed", "zero3": "deepspeed"}
+# For `checkpoint convert`: how a job of ours comes to a way; DeepSpeed's cannot be written.
+WRITTEN = {"fsdp2": ["--to", "dcp"], "fsdp1": ["--to", "dcp"],
+           "accelerate1": ["--to", "accelerate"], "accelerate2": ["--to", "accelerate", "--under", "fsdp"],
+           "full1": ["--to", "accelerate", "--under", "fsdp_full"], "full2": ["--to", "accelerate", "--under", "fsdp_full"],
+           "ddp": ["--to", "accelerate", "--under", "ddp"], "trainer": ["--to", "trainer", "--under", "ddp"]}
+NOT_READ = {"full1"}
+LIBRARY = {way: "accelerate" for way in ("accelerate1", "accelerate2", "full1", "full2", "ddp", "trainer")} | {
+    way: "deepspeed" for way in ("zero1", "zero2", "zero3")}
 
 
 def train(rank, way, folder, port, source, until, target, losses):
-    """Trains up to step `until`: from `source`, a folder of DCP that was saved at step SAVED, or from the start; saves to `target`."""
+    """Trains up to step `until`: from `source`, a folder that was saved at step SAVED, or from the start; saves to `target`."""
     torch.set_num_threads(1)
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(RANKS), LOCAL_WORLD_SIZE=str(RANKS),
                       MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("gloo")
     model = GPT2LMHeadModel.from_pretrained(os.path.join(folder, "start"), attn_implementation="eager").eval()
-    training = WAYS[way](model)
+    if way == "trainer":
+        train_by_trainer(model, folder, source, target, losses)
+    else:
+        train_by_steps(WAYS[way](model), folder, rank, source, until, target, losses)
+    dist.destroy_process_group()
+
+
+def train_by_steps(training, folder, rank, source, until, target, losses):
     first = 0
     if source:
         first = SAVED
         training.load(source)
     for step in range(first, until):
-        inputs, targets = tokens_of(folder, step, rank)
-        logits = training.model(inputs).logits
-        loss = torch.nn.functional.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
-        mean = loss.detach().clone()
+        loss = loss_of(training.model, *tokens_of(folder, step, rank))
+        mean = mean_over_ranks(loss)
+        training.set_rate(step)
         training.step(loss)
-        dist.all_reduce(mean)
         if rank == 0:
-            losses.append(mean.item() / RANKS)
+            losses.append(mean)
         if target and step + 1 == SAVED:
             training.save(target)
-    dist.destroy_process_group()
 
 
 def free_port():
@@ -196,15 +322,24 @@ def compare(what, ours, theirs):
     return worst <= TOLERANCE
 
 
-def through_dcp(way, program, folder, ours):
-    """Both ways."""
-    rest = [ours[step] for step in range(SAVED + 1, STEPS + 1)]
+def from_here(way, program, folder, ours):
+    """Saved here, converted, resumed there."""
+    written = os.path.join(folder, "ours_for_" + way)
+    shardscope(program, folder, "checkpoint", "convert", f"run/checkpoints/step-{SAVED:08d}", *WRITTEN[way], "-o", written)
+    resumed = in_pytorch(way, folder, written, STEPS, None)
+    return compare(f"{way}: saved here, resumed there", resumed, [ours[step] for step in range(SAVED + 1, STEPS + 1)])
+
+
+def to_here(way, program, folder, ours):
+    """Saved by a library; its folder is resumed here as it is, DCP's after a conversion."""
     saved = os.path.join(folder, way)
     theirs = in_pytorch(way, folder, None, STEPS, saved)
     good = compare(f"{way}: both from the start", [ours[step] for step in range(1, STEPS + 1)], theirs)
-    resumed = in_pytorch(way, folder, os.path.join(folder, "our_dcp"), STEPS, None)
-    good = compare(f"{way}: saved here, resumed there", resumed, rest) and good
-
+    if way == "trainer":
+        saved = os.path.join(saved, f"checkpoint-{SAVED}")
+    shardscope(program, folder, "checkpoint", "verify", saved)
+    if way in LIBRARY:
+        return resumes_here(way, program, folder, saved, theirs) and good
     shardscope(program, folder, "checkpoint", "convert", way, "--to", "sharded", "--model", "start", "--next-token",
                str(SAVED * RANKS * BATCH * SEQ), "-o", way + "_imported")
     return resumes_here(way + ", converted", program, folder, way + "_imported", theirs) and good
@@ -215,14 +350,6 @@ def resumes_here(what, program, folder, saved, theirs):
     shardscope(program, folder, "train", "job.json", "--quiet", "-o", run, "--resume", saved)
     next_losses = losses_of(folder, run)
     return compare(f"{what}: saved there, resumed here", [next_losses[step] for step in range(SAVED + 1, STEPS + 1)], theirs[SAVED:])
-
-
-def as_it_is(way, program, folder):
-    """Saved by a library, resumed here without a conversion; the place in the data follows from the steps."""
-    saved = os.path.join(folder, way)
-    theirs = in_pytorch(way, folder, None, STEPS, saved)
-    shardscope(program, folder, "checkpoint", "verify", way)
-    return resumes_here(way, program, folder, way, theirs)
 
 
 def main():
@@ -237,20 +364,20 @@ def main():
         with open(os.path.join(folder, "job.json"), "w", encoding="utf-8") as file:
             json.dump({"model": "start", "data": "text.txt", "steps": STEPS, "batch": BATCH, "seq": SEQ, "ranks": RANKS,
                        "threads": 1, "strategy": "full_shard", "device": "cpu", "precision": "fp32", "save_model": False,
-                       "lr": {"peak": RATE}, "clip": CLIP,
+                       "lr": {"kind": "hf_cosine", "peak": RATE, "warmup": WARMUP, "total": STEPS}, "clip": CLIP,
                        "optimizer": {"betas": BETAS, "eps": 1e-8, "weight_decay": DECAY},
                        "checkpoint": {"every": SAVED, "keep": 0}}, file)
         shardscope(program, folder, "train", "job.json", "--quiet", "-o", "run")
         ours = losses_of(folder, "run")
-        shardscope(program, folder, "checkpoint", "convert", f"run/checkpoints/step-{SAVED:08d}", "--to", "dcp", "-o", "our_dcp")
         good = True
         for way in ways:
             if way in LIBRARY and not importlib.util.find_spec(LIBRARY[way]):
                 print(f"{way}: skipped, {LIBRARY[way]} is not installed")
-            elif way in LIBRARY:
-                good = as_it_is(way, program, folder) and good
-            else:
-                good = through_dcp(way, program, folder, ours) and good
+                continue
+            if way not in NOT_READ:
+                good = to_here(way, program, folder, ours) and good
+            if way in WRITTEN:
+                good = from_here(way, program, folder, ours) and good
     return 0 if good else 1
 
 

@@ -309,6 +309,10 @@ TEST_F(Plan, BadQuestionsAreOneLine) {
       {model + tokens + "--price-per-gpu-hour -1", "--price-per-gpu-hour: expected a price"},
       {model + "--world 0 --tokens-per-batch 128 --seq 16", "--world: expected 1 to"},
       {model + tokens + "--runtime ddp --strategy full_shard", "nothing is left to compare"},
+      {model + tokens + "--strategy pipelines", "--strategy"},
+      {model + tokens + "--strategy pipeline", "--strategy pipeline: pipelines: only those of"},
+      {model + "--tokens-per-batch 128 --seq 16 --runtime native --world 1 --strategy pipeline",
+       "--strategy pipeline: native pipeline: one rank has nobody to hand over to"},
       {"plan --model nowhere --cluster h100_sxm " + tokens, "nowhere"},
       {"plan --model config.json --cluster h1000 " + tokens, "--cluster"},
       {"plan --cluster h100_sxm " + tokens, "--model: no model was given"}};
@@ -382,14 +386,55 @@ TEST_F(Plan, EachPlaceIsARunFolderThatSimulatesToTheSameFigures) {
     const Outcome planned =
         workplace_.run(std::string(question) + "--runtime " + runtime + " --json -o plans/c");
     ASSERT_EQ(planned.code, 0) << planned.errors;
-    for (const Json& place : Json::parse(planned.output)["candidates"]) {
+    const Json plan = Json::parse(planned.output);
+    ASSERT_FALSE(plan["candidates"].empty());
+    for (const Json& place : plan["candidates"]) {
       const std::string folder = "plans/c/" + place["folder"].get<std::string>();
       EXPECT_FALSE(workplace_.read(folder + "/predicted/trace.json.gz").empty());
-      const Json simulated = answer("simulate --job " + folder + "/job.json");
+      const Json simulated =
+          answer("simulate --job " + folder + "/job.json --rank " + place["rank"].dump());
       EXPECT_EQ(simulated["step_time_ns"], place["step_time_ns"]) << place["text"];
       EXPECT_EQ(simulated["memory"], place["memory"]) << place["text"];
+      EXPECT_EQ(simulated["pipeline"], place["pipeline"]) << place["text"];
     }
   }
+}
+
+/// Of a pipeline on `world` ranks, each of which has four sequences a step.
+std::string pipelines_on(int world) {
+  return "plan --model config.json --cluster h100_sxm --runtime native --precision fp32 --seq 16 "
+         "--strategy pipeline --world " +
+         std::to_string(world) + " --tokens-per-batch " + std::to_string(world * 4 * 16) + " ";
+}
+
+TEST_F(Plan, PipelinesAreRowsWithTheirSettings) {
+  const Json plan = answer(pipelines_on(4) + "-o rows");
+  for (const Json& way : plan["ways"])
+    EXPECT_THAT(way["text"].get<std::string>(), HasSubstr("pipeline of 2"));
+  const Json& second = plan["candidates"][1];
+  EXPECT_THAT(second["why"].get<std::string>(), HasSubstr("% "));
+  const Json& settings = second["settings"]["pipeline"];
+  const std::string table = workplace_.read("rows/plan.csv");
+  EXPECT_THAT(table, HasSubstr(",pipeline,pipeline_schedule,stages_per_rank,stages,"
+                               "pipeline_checkpoint,bubble_share\n"));
+  EXPECT_THAT(table, HasSubstr(",2," + settings["schedule"].get<std::string>() + "," +
+                               settings["stages_per_rank"].dump() + ","));
+  EXPECT_THAT(workplace_.read("rows/plan.html"),
+              AllOf(HasSubstr("pipeline of 2"), HasSubstr(", bubble ")));
+}
+
+TEST_F(Plan, AListWithoutPipelinesLeavesThemOut) {
+  const std::string beside = replaced(pipelines_on(4), "--strategy pipeline", "");
+  const auto pipelines = [&](const std::string& arguments) {
+    int count = 0;
+    const Json plan = answer(arguments);
+    for (const Json& way : plan["ways"])
+      count += way["text"].get<std::string>().find("pipeline") != std::string::npos ? 1 : 0;
+    return count;
+  };
+  EXPECT_GT(pipelines(beside), 0);
+  EXPECT_EQ(pipelines(beside + "--strategy full_shard,zero1"), 0);
+  EXPECT_GT(pipelines(beside + "--strategy full_shard,pipeline"), 0);
 }
 
 TEST_F(Plan, APlaceIsTakenWhole) {

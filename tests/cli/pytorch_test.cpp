@@ -948,5 +948,26 @@ TEST_F(Pytorch, DeepspeedsOffloadTakesSixteenBytesAnElement) {
   EXPECT_EQ(json["host_memory"]["per_rank_bytes"], 5'600 * 16);
 }
 
+// What Unsloth itself refuses, and what of it is not predicted.
+TEST_F(Pytorch, UnslothIsPredictedOnOneGpuWithAdaptersOfSomeFamilies) {
+  const std::string llama = "simulate --model " +
+                            (source_root / "examples/models/llama_3_8b").string() +
+                            " --seq 512 --cluster h100_sxm --unsloth ";
+  const std::string lora = " --peft r=8,targets=all-linear";
+  const std::pair<std::string, std::string> refused[] = {
+      {"sdpa --runtime ddp --world 2" + lora, "one GPU"},
+      {"sdpa --runtime fsdp2 --world 1" + lora, "give --runtime ddp"},
+      {"sdpa --runtime deepspeed --world 1" + lora, "give --runtime ddp"},
+      {"sdpa --runtime ddp --world 1", "--peft"},
+      {"flash --runtime ddp --world 1" + lora, "xformers, sdpa or off"}};
+  for (const auto& [arguments, what] : refused) {
+    SCOPED_TRACE(arguments);
+    const Outcome outcome = workplace_.run(llama + arguments);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+    EXPECT_THAT(outcome.errors, AllOf(HasSubstr("--unsloth"), HasSubstr(what)));
+  }
+}
+
 }  // namespace
 }  // namespace shardscope::testing

@@ -16,6 +16,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 
 const std::string cuda_user = CUDA_USER;
@@ -163,6 +164,7 @@ print("indices", torch.arange(10, device="cuda").nonzero().shape[0])
   EXPECT_THAT(output, HasSubstr("indices 9\n"));  // 0 is not one: the device's answer was true
   const Json answer = Json::parse(output.substr(output.find("\n{") + 1));
   EXPECT_EQ(answer["recording"]["steps"], 3);
+  EXPECT_EQ(answer["recording"]["unknown_functions"], Json::array());
   EXPECT_EQ(answer["invented"], Json::array());
   EXPECT_EQ(answer["memory"]["peak_allocated_bytes"],
             answer["recording"]["peaks"]["allocated_bytes"]);
@@ -170,6 +172,50 @@ print("indices", torch.arange(10, device="cuda").nonzero().shape[0])
             answer["recording"]["peaks"]["reserved_bytes"]);
   // 64 x 256 + 256 + 256 x 10 + 10 float32, in blocks of 512 bytes: 65536 + 1024 + 10240 + 512.
   EXPECT_EQ(answer["memory"]["at_peak"]["parameters_bytes"], 77312);
+}
+
+// Large floats are not computed. What asks for them must not see what their memory held before, or
+// a loop that draws until nothing is out of bounds never ends.
+TEST_F(Record, AQuestionToValuesThatNobodyComputedIsAnsweredAsForZeros) {
+  const std::string python = python_with_torch();
+  if (python.empty())
+    GTEST_SKIP() << "no torch for CUDA here; SHARDSCOPE_TORCH_PYTHON names a Python that has one";
+  workplace_.write("draw.py", R"(
+import torch
+for _ in range(8):
+    stale = [torch.ones(512 * 512, dtype=torch.bool, device="cuda") for _ in range(4)]
+del stale
+drawn, again = torch.randn(512, 512, device="cuda"), 0
+while again < 5 and ((drawn < -2) | (drawn > 2)).any():
+    drawn, again = torch.randn(512, 512, device="cuda"), again + 1
+ones = torch.ones_like(drawn, dtype=torch.int64).sum().item()
+print("again", again, "finite", torch.isfinite(drawn).all().item(), "ones", ones)
+)");
+  const Outcome outcome =
+      workplace_.run("record -o run --json --cluster h100_sxm -- " + python + " draw.py > out.txt");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const std::string output = workplace_.read("out.txt");
+  EXPECT_THAT(output, HasSubstr("again 0 finite True ones 262144\n"));
+  const Json answer = Json::parse(output.substr(output.find("\n{") + 1));
+  EXPECT_THAT(answer["invented"],
+              Contains("aten.lt.Scalar, read by aten._local_scalar_dense.default"));
+}
+
+// torch.compile traces tensors whose sizes are symbols.
+TEST_F(Record, TensorsWithoutKnownSizesAreNoError) {
+  const std::string python = python_with_torch();
+  if (python.empty())
+    GTEST_SKIP() << "no torch for CUDA here; SHARDSCOPE_TORCH_PYTHON names a Python that has one";
+  workplace_.write("dynamic.py", R"(
+import torch
+compiled = torch.compile(lambda x: x.detach() * 2 + 1, dynamic=True, backend="aot_eager")
+for rows in (70, 130):
+    compiled(torch.randn(rows, 64, device="cuda", requires_grad=True))
+)");
+  const Outcome outcome = workplace_.run("record -o run --json --cluster h100_sxm -- " + python +
+                                         " dynamic.py > out.txt");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.errors, Not(HasSubstr("Exception in RecordFunction")));
 }
 
 }  // namespace

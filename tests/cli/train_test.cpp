@@ -14,6 +14,7 @@ using Json = nlohmann::json;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 /// A machine for predictions on the CPU, from a data sheet of nothing.
 std::string cpu_profile() {
@@ -95,6 +96,81 @@ TEST_F(Training, LeavesTheRunFolderOfTheContract) {
     EXPECT_TRUE(workplace_.has(name)) << name;
   }
   EXPECT_EQ(lines_of(workplace_.read("run/metrics.jsonl")), 3u);
+}
+
+// Two layers: two stages on 2 ranks; on 4 each stage has two ranks that share something or nothing.
+// The job of every place runs as it is, and every stage takes the bytes that were predicted.
+TEST_F(Training, EveryPipelineThatHasAPlaceInAPlanTrains) {
+  for (const std::string world : {"2", "4"}) {
+    const std::string folder = "pipelines" + world;
+    workplace_.write(folder + "/data/text.txt", workplace_.read("text.txt"));
+    const std::string tokens = std::to_string(std::stoi(world) * 4 * 8);
+    const Outcome planned = workplace_.run(
+        "plan --model model --cluster cpu.json --strategy pipeline --seq 8 --world " + world +
+        " --tokens-per-batch " + tokens + " --json -o " + folder);
+    ASSERT_EQ(planned.code, 0) << planned.errors;
+    const Json places = Json::parse(planned.output)["candidates"];
+    ASSERT_FALSE(places.empty());
+    for (const Json& place : places) {
+      EXPECT_THAT(place["settings"]["mesh"].get<std::string>(), StartsWith("pipeline=2,"));
+      const double bubble = place["pipeline"]["bubble_share"];
+      EXPECT_GT(bubble, 0);
+      EXPECT_LT(bubble, 1);
+      const std::string root = folder + "/" + place["folder"].get<std::string>();
+      EXPECT_TRUE(workplace_.has(root + "/predicted/trace.stage1.json.gz"));
+      EXPECT_TRUE(workplace_.has(root + "/figures/stages.svg"));
+      const Outcome trained = workplace_.run(
+          "train " + root + "/job.json --cluster cpu.json --steps 2 -o trained --json");
+      ASSERT_EQ(trained.code, 0) << place["text"] << trained.errors;
+      EXPECT_EQ(Json::parse(trained.output)["predicted"]["step_time_ns"], place["step_time_ns"]);
+      const Outcome compared = workplace_.run("compare trained --json");
+      ASSERT_EQ(compared.code, 0) << compared.errors;
+      const Json stages = Json::parse(compared.output)["pairs"][0]["stages"];
+      ASSERT_EQ(stages.size(), 2u);
+      for (const Json& stage : stages)
+        EXPECT_EQ(stage["predicted"]["peak_allocated_bytes"],
+                  stage["profiled"]["peak_allocated_bytes"])
+            << place["text"];
+    }
+    EXPECT_EQ(workplace_.run("train " + folder + "/job.json --steps 2 -o trained").code, 0);
+  }
+}
+
+// Stages that run their forward again take the bytes that were predicted, on both ranks.
+TEST_F(Training, GpipesCheckpointedStagesTakeWhatWasPredicted) {
+  const std::string pipeline =
+      "--strategy no_shard --mesh pipeline=2 --accumulate 4 --pipeline-schedule GPipe ";
+  for (const std::string checkpoint : {"never", "except_last", "always"}) {
+    const Outcome trained = train(pipeline + "--pipeline-checkpoint " + checkpoint + " -o run");
+    ASSERT_EQ(trained.code, 0) << trained.errors;
+    EXPECT_EQ(Json::parse(workplace_.read("run/job.json"))["pipeline"]["checkpoint"], checkpoint);
+    const Outcome compared = workplace_.run("compare run --json");
+    ASSERT_EQ(compared.code, 0) << compared.errors;
+    const Json stages = Json::parse(compared.output)["pairs"][0]["stages"];
+    ASSERT_EQ(stages.size(), 2u);
+    for (const Json& stage : stages)
+      EXPECT_EQ(stage["predicted"]["peak_allocated_bytes"],
+                stage["profiled"]["peak_allocated_bytes"])
+          << checkpoint;
+  }
+}
+
+TEST_F(Training, APipelineCheckpointThatCannotBeIsOneLine) {
+  const std::pair<std::string, std::string> bad[] = {
+      {"--mesh pipeline=2 --pipeline-checkpoint sometimes",
+       "is none of never, except_last, always"},
+      {"--mesh pipeline=2 --accumulate 4 --pipeline-checkpoint always",
+       "only under GPipe, and the schedule is 1F1B"},
+      {"--mesh pipeline=2 --accumulate 4 --pipeline-schedule GPipe --checkpointing full "
+       "--pipeline-checkpoint always",
+       "checkpointing full runs blocks again"},
+      {"--pipeline-checkpoint always", "--pipeline-checkpoint: the mesh has no pipeline"}};
+  for (const auto& [arguments, expected] : bad) {
+    const Outcome outcome = train("--strategy no_shard " + arguments + " -o run");
+    EXPECT_EQ(outcome.code, 2) << arguments;
+    EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+    EXPECT_THAT(outcome.errors, HasSubstr(expected));
+  }
 }
 
 TEST_F(Training, TheRunIsPredictedAgainElsewhereWithoutTheModel) {

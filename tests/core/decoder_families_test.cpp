@@ -142,13 +142,41 @@ INSTANTIATE_TEST_SUITE_P(
         PublishedTotal{R"({"model_type": "granite", "hidden_size": 2048, "num_hidden_layers": 40,
             "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 49155,
             "tie_word_embeddings": true})",
-                       2'533'531'648},  // granite-3.1-2b-base
+                       2'533'531'648},                                        // granite-3.1-2b-base
+        PublishedTotal{R"({"model_type": "deepseek_v3"})", 671'026'404'352},  // DeepSeek-V3
         PublishedTotal{R"({"model_type": "qwen3_moe", "num_hidden_layers": 48, "head_dim": 128,
             "num_experts": 128})",
                        30'532'122'624},                                      // Qwen3-30B-A3B
         PublishedTotal{R"({"model_type": "smollm3"})", 3'075'098'624},       // SmolLM3-3B
         PublishedTotal{R"({"model_type": "stablelm"})", 2'795'443'200},      // stablelm-3b-4e1t
         PublishedTotal{R"({"model_type": "starcoder2"})", 3'030'371'328}));  // starcoder2-3b
+
+TEST(DeepseekV3, KeepsItsRouterInFloat32) {
+  const Model model = model_of(R"({"model_type": "deepseek_v3", "num_hidden_layers": 4,
+      "dtype": "bfloat16"})");
+  const ParameterId router = model.find("model.layers.3.mlp.gate.weight");
+  ASSERT_TRUE(router.valid());
+  EXPECT_EQ(model.parameters[router.value].dtype, Dtype::float32);
+  EXPECT_EQ(model.parameters.front().dtype, Dtype::bfloat16);
+  // 64 of the 192 numbers of a head are turned, in pairs.
+  EXPECT_EQ(model.buffers.back().shape, (Shape{32}));
+  EXPECT_EQ(shape_of(model, "model.layers.3.self_attn.kv_b_proj.weight"),
+            (Shape{128 * (128 + 128), 512}));
+  EXPECT_EQ(shape_of(model, "model.layers.2.mlp.experts.gate_up_proj"), Shape{});
+}
+
+TEST(DeepseekV3, RefusesExpertsAndHeadsThatDoNotGoTogether) {
+  const auto complaint = [](std::string_view keys) {
+    return complaint_of(
+        [&] { model_of(R"({"model_type": "deepseek_v3", )" + std::string(keys) + "}"); });
+  };
+  EXPECT_THAT(complaint(R"("n_group": 7)"), HasSubstr("256 experts do not divide into 7"));
+  EXPECT_THAT(complaint(R"("topk_group": 9)"), HasSubstr("expected 1 to 8, got 9"));
+  EXPECT_THAT(complaint(R"("n_routed_experts": 8)"), HasSubstr("a group needs two"));
+  EXPECT_THAT(complaint(R"("num_key_value_heads": 64)"),
+              HasSubstr("expected num_attention_heads, 128, got 64"));
+  EXPECT_THAT(complaint(R"("num_experts_per_tok": 257)"), HasSubstr("got 257"));
+}
 
 TEST(SmolLM3, LeavesEveryFourthLayerUnturned) {
   const JsonValue config = parsed(R"({"model_type": "smollm3", "num_hidden_layers": 8})");

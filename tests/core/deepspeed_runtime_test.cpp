@@ -107,13 +107,23 @@ TEST(DeepSpeedRuntime, AnOffloadedOptimizerLeavesABufferOfTheLargestParameter) {
               UnorderedElementsAre(std::pair(parameters, 48), std::pair(communication, 48)));
 }
 
+/// Asynchronous collectives, and those of them that a stream waited for.
+struct Works : Observer {
+  std::vector<std::uint32_t> issued, waited;
+  void on_collective(Session&, const CollectiveCall& call) override {
+    if (call.work) issued.push_back(call.work.value);
+  }
+  void on_work_wait(Session&, WorkId work, StreamId) override { waited.push_back(work.value); }
+};
+
 /// Set-up and one step of two layers, a weight of 4 x 6 and one of 3, under stage 3.
-Schedule recorded_stage_3(int world) {
+Schedule recorded_stage_3(int world, Works* works = nullptr) {
   DeepSpeedSettings settings = bf16_stage(3);
   settings.param_persistence_elements = 0;
   ScheduleRecorder recorder;
   Session s;
   s.observe(recorder);
+  if (works != nullptr) s.observe(*works);
   const std::shared_ptr<EagerModule> module = layer(s);
   const Tensor scale = empty(s, {3}, {.dtype = Dtype::float32, .device = Device::cuda});
   scale.set_requires_grad(true);
@@ -154,6 +164,15 @@ TEST(DeepSpeedRuntime, Stage3CostsAsMuchForManyRanksAsForFew) {
   EXPECT_EQ(many.program.actions.size(), few.program.actions.size());
   EXPECT_EQ(many.buffers.size(), few.buffers.size());
   EXPECT_EQ(many.operands.size(), few.operands.size());
+}
+
+// AllGatherCoalescedHandle.wait: torch's Work.wait of the gather comes before the parts are joined.
+// Forward and backward gather both parameters at once.
+TEST(DeepSpeedRuntime, Stage3WaitsForWhatItGathers) {
+  Works works;
+  recorded_stage_3(2, &works);
+  EXPECT_EQ(works.issued.size(), 2U);
+  EXPECT_THAT(works.waited, testing::ElementsAreArray(works.issued));
 }
 
 }  // namespace

@@ -216,7 +216,7 @@ TEST(TorchtuneRecipe, ReadsThePublishedQlora) {
   EXPECT_EQ(recipe.own_loop->micro_batches, 8);
   EXPECT_EQ(recipe.own_loop->clip, 0);
   EXPECT_EQ(recipe.own_loop->implementation, "fused");
-  EXPECT_TRUE(recipe.own_loop->checkpoints);
+  EXPECT_EQ(recipe.own_loop->checkpointing, "full");
   EXPECT_FALSE(recipe.length);
   EXPECT_EQ(recipe.loss, "chunks:8");
 }
@@ -270,7 +270,7 @@ TEST(LitgptRecipe, ReadsThePublishedQlora) {
   ASSERT_TRUE(recipe.own_loop);
   EXPECT_EQ(recipe.own_loop->micro_batches, 4);
   EXPECT_EQ(recipe.own_loop->optimizer, "paged_adamw_32bit");
-  EXPECT_FALSE(recipe.own_loop->checkpoints);
+  EXPECT_EQ(recipe.own_loop->checkpointing, "");
   EXPECT_EQ(recipe.world, 1);
 }
 
@@ -280,7 +280,7 @@ TEST(LitgptRecipe, ShardsWhatSeveralDevicesTrain) {
   EXPECT_TRUE(recipe.adapter.is_null());
   EXPECT_EQ(recipe.world, 4);
   EXPECT_EQ(recipe.own_loop->runtime, "fsdp1");
-  EXPECT_TRUE(recipe.own_loop->checkpoints);
+  EXPECT_EQ(recipe.own_loop->checkpointing, "full");
 }
 
 TEST(LitgptRecipe, RefusesQuantisedWeightsOnSeveralDevices) {
@@ -365,6 +365,113 @@ TEST(Recipe, IsLintedAsItsTrainerReadsIt) {
   });
   ASSERT_NE(words, findings.end());
   EXPECT_GT(words->line, 0);
+}
+
+Recipe::OwnLoop torchtitan_loop(std::string text) {
+  return read_recipe(written(ConfigKind::torchtitan, std::move(text), "run.toml")).own_loop.value();
+}
+
+std::string torchtitan_refusal(std::string text) {
+  return complaint_of(
+      [&] { read_recipe(written(ConfigKind::torchtitan, std::move(text), "run.toml")); });
+}
+
+// By hand from the file: selective_ac_option 'op', the shard degree -1 takes the ranks that are
+// left.
+TEST(TorchtitanRecipe, ReadsTheLlamaOfItsRepository) {
+  ASSERT_EQ(published("torchtitan_llama3_8b.toml").kind, ConfigKind::torchtitan);
+  const Recipe recipe = recipe_of("torchtitan_llama3_8b.toml");
+  EXPECT_EQ(recipe.model, "meta-llama/Llama-3.1-8B");
+  EXPECT_EQ(recipe.length, 8192);
+  ASSERT_TRUE(recipe.own_loop);
+  const Recipe::OwnLoop& loop = *recipe.own_loop;
+  EXPECT_EQ(loop.runtime, "torchtitan");
+  EXPECT_EQ(loop.batch, 1);
+  EXPECT_EQ(loop.sequences, 0);
+  EXPECT_EQ(loop.mesh, "");
+  EXPECT_EQ(loop.strategy, "full_shard");
+  EXPECT_EQ(loop.precision, "bf16_mixed");
+  EXPECT_EQ(loop.optimizer, "adamw");
+  EXPECT_EQ(loop.implementation, "fused");
+  EXPECT_EQ(loop.clip, 1.0);
+  EXPECT_EQ(loop.checkpointing, "selective");
+  EXPECT_EQ(loop.compile, "");
+  EXPECT_EQ(loop.float8, "");
+  EXPECT_TRUE(recipe.findings.empty()) << recipe.findings.front().key;
+}
+
+TEST(TorchtitanRecipe, ReadsTheNamesOf2024) {
+  const Recipe recipe = recipe_of("torchtitan_llama3_70b_2024.toml");
+  EXPECT_EQ(recipe.model, "meta-llama/Llama-3.1-70B");
+  ASSERT_TRUE(recipe.own_loop);
+  EXPECT_EQ(recipe.own_loop->batch, 8);
+  EXPECT_EQ(recipe.own_loop->mesh, "tensor=8");
+  EXPECT_EQ(recipe.own_loop->checkpointing, "full");
+  EXPECT_TRUE(recipe.findings.empty()) << recipe.findings.front().key;
+}
+
+TEST(TorchtitanRecipe, HasTheDefaultsOfJobConfig) {
+  const Recipe recipe = read_recipe(
+      written(ConfigKind::torchtitan, "[model]\nflavor = '8B'\n[training]\n", "run.toml"));
+  EXPECT_EQ(recipe.length, 2048);
+  EXPECT_EQ(recipe.own_loop.value().batch, 8);
+  EXPECT_EQ(recipe.own_loop->checkpointing, "every:2");
+}
+
+TEST(TorchtitanRecipe, ReadsMeshCompilationAndFloat8OfLaterReleases) {
+  const Recipe::OwnLoop loop = torchtitan_loop(R"(
+[model]
+flavor = "8B"
+converters = ["float8"]
+[training]
+local_batch_size = 2
+global_batch_size = 64
+mixed_precision_param = "bfloat16"
+[parallelism]
+data_parallel_replicate_degree = 2
+data_parallel_shard_degree = 8
+fsdp_reshard_after_forward = "never"
+[activation_checkpoint]
+mode = "none"
+[compile]
+enable = true
+components = ["model"]
+[float8]
+recipe_name = "rowwise"
+)");
+  EXPECT_EQ(loop.batch, 2);
+  EXPECT_EQ(loop.sequences, 64);
+  EXPECT_EQ(loop.mesh, "replicate=2,shard=8");
+  EXPECT_EQ(loop.strategy, "shard_grad_op");
+  EXPECT_EQ(loop.checkpointing, "none");
+  EXPECT_EQ(loop.compile, "blocks");
+  EXPECT_EQ(loop.float8, "rowwise");
+}
+
+TEST(TorchtitanRecipe, CompilesNoBlocksThatRanksSplit) {
+  const Recipe recipe = read_recipe(written(
+      ConfigKind::torchtitan,
+      "[training]\ncompile = true\n[parallelism]\ntensor_parallel_degree = 4\n", "run.toml"));
+  EXPECT_EQ(recipe.own_loop.value().compile, "");
+  ASSERT_EQ(recipe.assumed.size(), 1U);
+  EXPECT_NE(recipe.assumed[0].find("not compiled"), std::string::npos);
+}
+
+TEST(TorchtitanRecipe, RefusesWhatIsNotPredicted) {
+  EXPECT_NE(torchtitan_refusal("[parallelism]\npipeline_parallel_degree = 4\n")
+                .find("run.toml:2: parallelism.pipeline_parallel_degree: 4 ranks"),
+            std::string::npos);
+  EXPECT_NE(torchtitan_refusal("[model]\nname = 'deepseek_v3'\n").find("deepseek_v3"),
+            std::string::npos);
+  EXPECT_NE(torchtitan_refusal("[training\n").find("run.toml:1: is not TOML"), std::string::npos);
+}
+
+TEST(TorchtitanRecipe, NamesKeysThatNothingReads) {
+  const Recipe recipe =
+      read_recipe(written(ConfigKind::torchtitan, "[training]\nseq_length = 4096\n", "run.toml"));
+  const Finding* finding = finding_about(recipe, "training.seq_length");
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(finding->line, 2);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/recording/recorded_operator.h"
+#include "core/schedule/host_layout.h"
 #include "tests/core/complaint.h"
 #include "tests/core/temporary_folder.h"
 
@@ -172,12 +173,75 @@ TEST_F(RecordingTest, AStreamThatUsesABlockOfAnotherOneIsToldToTheAllocator) {
   EXPECT_EQ(schedule.program.lanes[uses[0].lane].name, "stream 5");
 }
 
+// PyTorch makes 128 streams at once, so that numbers say little of how many are used.
+TEST_F(RecordingTest, StreamsKeepTheOrderInWhichTheyWereMade) {
+  const Schedule schedule = read(
+                                "V\t1\nS\t0\tmy_kernel\n"
+                                "0\tkernel\t90\t0\t1,1,1\t32,1,1\t0\n0\trecord\t17\t1.1\n"
+                                "0\tkernel\t5\t0\t1,1,1\t32,1,1\t0\n")
+                                .schedule;
+  const std::vector<Lane>& lanes = schedule.program.lanes;
+  ASSERT_EQ(lanes.size(), 4u);  // in the order of the log
+  EXPECT_EQ(lanes[0].pool_place, Lane::no_pool);
+  EXPECT_EQ(lanes[1].name, "stream 90");
+  EXPECT_EQ(lanes[1].pool_place, 2);
+  EXPECT_EQ(lanes[2].name, "stream 17");
+  EXPECT_EQ(lanes[2].pool_place, 1);
+  EXPECT_EQ(lanes[3].name, "stream 5");
+  EXPECT_EQ(lanes[3].pool_place, 0);
+}
+
 TEST_F(RecordingTest, InventedValuesThatWereReadAreNamed) {
   const Recording recording = read(
       "V\t1\nS\t0\taten::nll_loss_forward\nS\t1\taten::_local_scalar_dense\n"
       "0\tset\t0\t64\n0\tinvented\t0\t1\n");
   EXPECT_THAT(recording.invented, ElementsAre("aten.nll_loss_forward.default, read by "
                                               "aten._local_scalar_dense.default"));
+}
+
+TEST_F(RecordingTest, OnlyACopyOfTheHostsMemoryGoesOverTheLink) {
+  const Schedule schedule = read(
+                                "V\t1\n"
+                                "0\tcopy\t0\tHtoD\t1000\tasync\n0\tcopy\t0\tDtoH\t2000\tpageable\n"
+                                "0\tcopy\t0\tDtoD\t4000\tasync\n0\tset\t0\t8000\n")
+                                .schedule;
+  ASSERT_EQ(schedule.operations.size(), 4u);
+  EXPECT_EQ(moved_over_link(schedule, schedule.operations[0]), 1000_B);
+  EXPECT_EQ(moved_over_link(schedule, schedule.operations[1]), 2000_B);
+  EXPECT_EQ(moved_over_link(schedule, schedule.operations[2]), std::nullopt);
+  EXPECT_EQ(schedule.operations[2].bytes, 8000_B);  // read and written
+  EXPECT_EQ(schedule.operations[3].bytes, 8000_B);  // written
+}
+
+// An update of 100,000 floats on the host holds up the script; its views, its scalars and what
+// another thread does beside it do not.
+TEST_F(RecordingTest, LargeWorkOfTheHostHoldsUpTheScript) {
+  const Schedule schedule =
+      read(
+          "V\t1\n"
+          "S\t0\taten::addcdiv_\nS\t1\tcpu:f32[100000];cpu:f32[100000];cpu:f32[100000];1\n"
+          "S\t2\tcpu:f32[100000]\nS\t3\taten::view\nS\t4\taten::add_.Tensor\n"
+          "S\t5\tcpu:f32[];1\nS\t6\tcpu:f32[]\nS\t7\tlinear\nS\t8\tLinear\n"
+          "S\t9\tf32[100000]\nS\t10\taten::neg\n"
+          "0\top\t0\t1\t-1\t0\n0\tend\t2\n"  // before the first step
+          "0\tenter\t7\t8\n0\tset\t0\t64\n0\tleave\n"
+          "0\top\t0\t1\t-1\t0\n0\tend\t2\n"
+          "0\top\t3\t2\t-1\t0\n0\tend\t2\tview\n"
+          "0\top\t4\t5\t-1\t0\n0\tend\t6\n"
+          "2\top\t0\t1\t-1\t0\n0\top\t10\t9\t-1\t0\n0\tend\t9\n2\tend\t2\n"
+          "0\tphase\toptimizer\n0\tphase\tstep_end\n")
+          .schedule;
+  ASSERT_EQ(schedule.operations.size(), 2u);
+  const Operation& update = schedule.operations[1];
+  EXPECT_EQ(update.kind, OperationKind::host);
+  EXPECT_EQ(update.stream, Stream::host);
+  EXPECT_EQ(schedule.works[update.work].bytes, 4 * 400'000_B);  // three read, one written
+  const auto count = [&](HostActionKind kind) {
+    return std::ranges::count(schedule.program.actions, kind, &HostAction::kind);
+  };
+  EXPECT_EQ(count(HostActionKind::run), 1);
+  // The view, the scalar, the other thread's, and an operator on the device without a kernel.
+  EXPECT_EQ(count(HostActionKind::dispatch), 4);
 }
 
 // The inputs of a graph of torch.compile are those of all its kernels, so that none counts them.

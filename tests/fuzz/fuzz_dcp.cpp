@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/checkpoint/checksum.h"
 #include "backend/checkpoint/dcp_folder.h"
 #include "core/base/error.h"
 #include "core/format/atomic_file.h"
@@ -37,16 +38,51 @@ void write(const char* name, std::string_view bytes) {
   std::fclose(file);
 }
 
-}  // namespace
+std::uint32_t number_at(std::string_view bytes, std::size_t at) {
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < 4; ++i)
+    value |= std::uint32_t{static_cast<unsigned char>(bytes[at + i])} << (8 * i);
+  return value;
+}
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+/// With the checksum that the pickle has after it was changed, so that it is read. Places in the
+/// directory: APPNOTE.TXT 4.3.12.
+std::string with_right_checksum(std::string bytes) {
+  constexpr std::size_t entry_bytes = 46, local_bytes = 30, names = 4;
+  for (std::size_t at = bytes.find("PK\x01\x02"); at != std::string::npos;
+       at = bytes.find("PK\x01\x02", at + 1)) {
+    if (bytes.size() - at < entry_bytes) break;
+    const std::size_t size = number_at(bytes, at + 24), local = number_at(bytes, at + 42);
+    if (bytes.compare(at + entry_bytes, std::string_view("archive/data.pkl").size(),
+                      "archive/data.pkl") != 0 ||
+        local > bytes.size() || bytes.size() - local < local_bytes)
+      continue;
+    const std::uint32_t lengths = number_at(bytes, local + local_bytes - names);
+    const std::size_t begin = local + local_bytes + (lengths & 0xffff) + (lengths >> 16);
+    if (begin > bytes.size() || size > bytes.size() - begin) continue;
+    const std::uint32_t crc = shardscope::crc32_of(std::string_view(bytes).substr(begin, size));
+    for (std::size_t i = 0; i < 4; ++i)
+      bytes[at + 16 + i] = static_cast<char>(crc >> (8 * i) & 0xff);
+  }
+  return bytes;
+}
+
+void read_archive(std::string_view bytes) {
   try {
-    const shardscope::fuzz::MemoryFile file(data, size);
+    const shardscope::fuzz::MemoryFile file(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                                            bytes.size());
     const shardscope::PositionedFile archive(file.path());
     shardscope::find_archived_tensor(archive, 0, archive.bytes());
   } catch (const shardscope::Error&) {
   }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  read_archive(bytes);
+  read_archive(with_right_checksum(std::string(bytes)));
   // The metadata's archives lie in files of the same bytes.
   write(".metadata", bytes);
   write("__0_0.distcp", bytes);

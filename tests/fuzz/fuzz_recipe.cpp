@@ -12,9 +12,10 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace shardscope;
   const std::string text(reinterpret_cast<const char*>(data), size);
-  for (const ConfigKind kind : {ConfigKind::trl, ConfigKind::axolotl, ConfigKind::llama_factory,
-                                ConfigKind::torchtune, ConfigKind::litgpt, ConfigKind::ms_swift})
-    for (const char* name : {"run.yaml", "run.sh"}) {
+  for (const ConfigKind kind :
+       {ConfigKind::trl, ConfigKind::axolotl, ConfigKind::llama_factory, ConfigKind::torchtune,
+        ConfigKind::litgpt, ConfigKind::ms_swift, ConfigKind::torchtitan})
+    for (const char* name : {"run.yaml", "run.sh", "run.toml"}) {
       const ConfigFile file{.path = name, .kind = kind, .text = text};
       try {
         const Recipe recipe = read_recipe(file);

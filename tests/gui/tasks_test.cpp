@@ -53,6 +53,18 @@ TEST(Tasks, WhatIsThrownIsTold) {
   EXPECT_EQ(told, QStringLiteral("a.json:3: no end"));
 }
 
+TEST(Tasks, WhoAsksMayHearOfTheFailureAlone) {
+  Tasks tasks;
+  QString told, heard;
+  QObject::connect(&tasks, &Tasks::failed, [&](const QString& message) { told = message; });
+  tasks.run(
+      &tasks, [](std::stop_token) -> int { throw std::length_error("too\nlong"); },
+      [](int) { FAIL(); }, [&](const QString& message) { heard = message; });
+  ASSERT_TRUE(tasks.wait_until_idle(patience_ms));
+  EXPECT_EQ(heard, QStringLiteral("too long")) << "in one line";
+  EXPECT_EQ(told, QString());
+}
+
 TEST(Tasks, AreStoppedAndAwaitedAtTheEnd) {
   std::atomic<bool> ended = false;
   {

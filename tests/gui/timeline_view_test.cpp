@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <QAbstractItemModelTester>
+#include <QCheckBox>
 #include <QComboBox>
 #include <QLineEdit>
 #include <QTest>
@@ -119,6 +120,35 @@ TEST_F(TimelineTest, StretchesOfAQueryAreMarked) {
   EXPECT_NE(canvas().grab().toImage().pixelColor((at * ratio).toPoint()), theme_of(canvas()).more);
   workspace_.set_marks({{.begin = 90'000, .end = 110'000}});
   EXPECT_EQ(canvas().grab().toImage().pixelColor((at * ratio).toPoint()), theme_of(canvas()).more);
+}
+
+TEST_F(TimelineTest, AllFlowsAreDrawnWhenAskedFor) {
+  auto scenario = std::make_shared<Scenario>(*workspace_.a());
+  Trace trace = *scenario->profiled->ranks[0];
+  trace.tracks.push_back({.name = "host", .stream = Stream::host});
+  trace.spans.push_back({.start = {510'000},
+                         .duration = {5'000},
+                         .track = 2,
+                         .span_class = SpanClass::host,
+                         .operation = {2},
+                         .step = 1});
+  scenario->profiled->ranks = {std::make_shared<const Trace>(trace)};
+  scenario->path = "runs/launched";
+  workspace_.add(scenario);
+  workspace_.set_a(scenario);
+  settle();
+  EXPECT_TRUE(canvas().drawn_flows().empty());
+  const QImage without = canvas().grab().toImage();
+  auto* box = view_.findChild<QCheckBox*>();
+  ASSERT_NE(box, nullptr);
+  box->click();
+  settle();
+  // The host is closed: the arrow comes out of its heading.
+  ASSERT_EQ(canvas().drawn_flows().size(), 1u);
+  EXPECT_NE(canvas().grab().toImage(), without);
+  QTest::keyClick(&view_, Qt::Key_L);
+  EXPECT_FALSE(box->isChecked());
+  EXPECT_EQ(canvas().grab().toImage(), without);
 }
 
 TEST_F(TimelineTest, AClickSelectsTheSpanForAllViews) {

@@ -19,8 +19,8 @@ using Strings = std::vector<std::string>;
 constexpr const char* any_machine = "h100_sxm";
 
 Trace predicted_for(const eager::RunSettings& run) {
-  const Schedule schedule = eager::recorded_schedule(run.model, run.config, run.setup, {},
-                                                     eager::steps_until_steady(run.setup));
+  const Schedule schedule = eager::recorded_schedule(
+      run.model, run.config, run.setup, {}, {.labels = eager::steps_until_steady(run.setup)});
   return simulate(schedule, find_hardware_profile(any_machine, "check_recordings")).trace;
 }
 

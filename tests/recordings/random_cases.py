@@ -21,6 +21,9 @@ FAMILIES = {
 DECODER = {"vocab_size": 1000, "hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 3, "num_attention_heads": 4,
            "num_key_value_heads": 2, "max_position_embeddings": 128, "pad_token_id": 0}
 CONFIGS = {
+    "deepseek_v3": {**DECODER, "num_key_value_heads": 4, "n_routed_experts": 8, "num_experts_per_tok": 2, "n_group": 4,
+                    "topk_group": 2, "q_lora_rank": 24, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16,
+                    "v_head_dim": 16, "moe_intermediate_size": 48, "first_k_dense_replace": 1},
     "gemma": {**DECODER, "head_dim": 32},
     "gpt_oss": {**DECODER, "head_dim": 16, "num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": 32},
     "granite": {**DECODER, "embedding_multiplier": 12.0, "logits_scaling": 8.0, "residual_multiplier": 0.22,

@@ -119,7 +119,7 @@ TEST_F(PeerArrivalsTest, StagesOfGpipeTakeOneMicroBatchMoreForEachHop) {
       ASSERT_TRUE(peers);
       for (std::size_t rank = 0; rank < schedules.size(); ++rank) {
         const double alone = step_time(schedules[rank], {}).seconds();
-        const double together = step_time(schedules[rank], (*peers)[rank]).seconds();
+        const double together = step_time(schedules[rank], peers.arrivals[rank]).seconds();
         EXPECT_NEAR(alone, m * micro_batch, 0.03 * alone);
         EXPECT_NEAR(together, (m + p - 1) * micro_batch, 0.03 * together) << rank;
       }
@@ -153,7 +153,48 @@ TEST_F(PeerArrivalsTest, RanksThatBothReceiveFirstAreNoAnswer) {
     log.end_step();
     schedules.push_back(read(log, rank, 2));
   }
-  EXPECT_FALSE(peer_arrivals(schedules, machine()));
+  std::size_t sweeps = 0;
+  const RanksTogether together =
+      peer_arrivals(schedules, machine(), [&](std::size_t count) { sweeps = count; });
+  EXPECT_FALSE(together);
+  EXPECT_EQ(together.endless_wait,
+            "rank 0 waits in nccl.receive of step 1 for rank 1, "
+            "rank 1 waits in nccl.receive of step 1 for rank 0");
+  EXPECT_EQ(sweeps, 0u);
+}
+
+// Ranks 0 to 2 wait in a circle; rank 3 waits for one of them, and is not in it.
+TEST_F(PeerArrivalsTest, ACircleOfRanksIsNamedWithoutThoseWhoWaitForIt) {
+  std::vector<Schedule> schedules;
+  for (int rank = 0; rank < 4; ++rank) {
+    LogWriter log(rank, 4);
+    log.forward();
+    log.end_step();
+    if (rank < 3) {
+      log.transfer("receive", (rank + 1) % 3);
+      log.product();
+      log.transfer("send", (rank + 2) % 3);
+    } else {
+      log.transfer("receive", 0);
+    }
+    if (rank == 0) log.transfer("send", 3);
+    log.product();
+    log.end_step();
+    schedules.push_back(read(log, rank, 4));
+  }
+  EXPECT_EQ(peer_arrivals(schedules, machine()).endless_wait,
+            "rank 0 waits in nccl.receive of step 2 for rank 1, "
+            "rank 1 waits in nccl.receive of step 2 for rank 2, "
+            "rank 2 waits in nccl.receive of step 2 for rank 0");
+}
+
+TEST_F(PeerArrivalsTest, EachSweepIsTold) {
+  std::vector<std::size_t> told;
+  const std::vector<Schedule> schedules = gpipe(2, 4, 1);
+  ASSERT_TRUE(
+      peer_arrivals(schedules, machine(), [&](std::size_t sweeps) { told.push_back(sweeps); }));
+  ASSERT_GE(told.size(), 2u);  // the last one finds that nothing changes
+  for (std::size_t i = 0; i < told.size(); ++i) EXPECT_EQ(told[i], i + 1);
 }
 
 TEST_F(PeerArrivalsTest, ARankWithoutItsPeerWaitsForNobody) {
@@ -161,7 +202,7 @@ TEST_F(PeerArrivalsTest, ARankWithoutItsPeerWaitsForNobody) {
   const std::vector<Schedule> ends{all[0], all[2]};
   const auto peers = peer_arrivals(ends, machine());
   ASSERT_TRUE(peers);
-  for (const PeerArrivals& of_rank : *peers)
+  for (const PeerArrivals& of_rank : peers.arrivals)
     for (const Duration time : of_rank) EXPECT_EQ(time, meets_nobody);
 }
 
@@ -179,7 +220,7 @@ TEST_F(PeerArrivalsTest, RanksMeetInAGroupWhateverItsNumberIs) {
   const auto peers = peer_arrivals(schedules, machine());
   ASSERT_TRUE(peers);
   const double product = 2 * 1024.0 * 1024 * 1024 / 1e12;
-  EXPECT_NEAR(step_time(schedules[0], (*peers)[0]).seconds(), 5 * product, 0.1 * product);
+  EXPECT_NEAR(step_time(schedules[0], peers.arrivals[0]).seconds(), 5 * product, 0.1 * product);
 }
 
 // A collective of both ranks begins when the slower one comes.
@@ -199,8 +240,8 @@ TEST_F(PeerArrivalsTest, ACollectiveBeginsWithTheLastRank) {
   ASSERT_TRUE(peers);
   const double product = 2 * 1024.0 * 1024 * 1024 / 1e12;
   EXPECT_NEAR(step_time(schedules[0], {}).seconds(), 2 * product, 0.03 * product);
-  EXPECT_NEAR(step_time(schedules[0], (*peers)[0]).seconds(), 5 * product, 0.1 * product);
-  EXPECT_NEAR(step_time(schedules[1], (*peers)[1]).seconds(), 5 * product, 0.1 * product);
+  EXPECT_NEAR(step_time(schedules[0], peers.arrivals[0]).seconds(), 5 * product, 0.1 * product);
+  EXPECT_NEAR(step_time(schedules[1], peers.arrivals[1]).seconds(), 5 * product, 0.1 * product);
 }
 
 }  // namespace

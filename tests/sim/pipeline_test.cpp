@@ -127,6 +127,26 @@ TEST(PipelineStages, OneFOneBKeepsAMicroBatchForEachStageFromItsOwnOn) {
   }
 }
 
+// checkpoint_stop of torch.distributed.pipeline.sync.Pipe: m, m - 1, 0. What runs again exists for
+// one micro-batch at a time; of except_last the last one's is kept meanwhile.
+TEST(PipelineStages, StagesThatRunAgainKeepTheirInputAlone) {
+  const Model model = testing::small_llama(4);
+  const auto alive = [&](PipelineCheckpoint checkpoint, std::size_t rank, std::string_view name) {
+    const auto schedules =
+        stages(model, 2, 1, 4, {.schedule = PipelineScheduleKind::gpipe, .checkpoint = checkpoint},
+               HostRole::computes);
+    return most_alive(schedules[rank], name);
+  };
+  for (const auto& [rank, layer] : {std::pair{0, 1}, {1, 3}}) {
+    const auto at = static_cast<std::size_t>(rank);
+    const std::string lse = "model.layers." + std::to_string(layer) + ".self_attn.lse";
+    EXPECT_EQ(alive(PipelineCheckpoint::never, at, lse), 4);
+    EXPECT_EQ(alive(PipelineCheckpoint::except_last, at, lse), 2);
+    EXPECT_EQ(alive(PipelineCheckpoint::always, at, lse), 1);
+  }
+  EXPECT_EQ(alive(PipelineCheckpoint::always, 1, "stage 1 input"), 4);
+}
+
 TEST(PipelineStages, LayersAreDealtOutEquallyByWorkOrByHand) {
   const Model model = testing::small_gpt2(7);
   EXPECT_EQ(blocks_of_stages(model, {}, 3, "test"), (std::vector{3, 2, 2}));

@@ -81,6 +81,7 @@ const std::vector<LibraryRule>& library_rules() {
   static const std::vector<LibraryRule> rules{
       {"fmt", {"fmt/"}, {"core/", "traces/", "sim/", "backend/", "gui/", "cli/", "tests/"}, true},
       {"nlohmann/json", {"nlohmann/"}, {"core/", "traces/", "sim/", "backend/", "cli/", "tests/"}},
+      {"toml++", {"toml++/"}, {"core/config/toml/"}},
       {"CLI11", {"CLI/"}, {"cli/"}, true},
       {"zlib", {"zlib.h"}, {"traces/", "backend/checkpoint/", "tests/traces/"}},
       {"SQLite", {"sqlite3.h"}, {"traces/import/", "traces/query/", "tests/traces/"}},

@@ -33,8 +33,8 @@ const char* direction(const void* to, const void* from) {
   return from_device ? "DtoH" : "HtoH";
 }
 
-void spend_on_copy(Stream* stream, std::size_t bytes) {
-  spend(stream, "copy\t" + std::to_string(bytes));
+void spend_on_copy(Stream* stream, std::size_t bytes, const char* direction) {
+  spend(stream, "copy\t" + std::to_string(bytes) + "\t" + direction);
 }
 
 /// Of pageable memory the host waits for the copy.
@@ -43,7 +43,7 @@ Status copy_on(void* to, const void* from, std::size_t bytes, Stream* stream) {
   const bool leaves = std::strcmp(where, "HtoD") == 0, arrives = std::strcmp(where, "DtoH") == 0;
   const bool pageable = (leaves && !is_pinned(from)) || (arrives && !is_pinned(to));
   issue("copy", stream, "%s\t%zu\t%s", where, bytes, pageable ? "pageable" : "async");
-  spend_on_copy(stream, bytes);
+  spend_on_copy(stream, bytes, where);
   if (!(arrives && take_answer(to, bytes))) copy(to, from, bytes);
   if (pageable) synchronize(stream);
   return success;
@@ -233,7 +233,7 @@ Status cudaPointerGetAttributes(PointerAttributes* to, const void* address) {
 // Copies
 Status cudaMemcpy(void* to, const void* from, std::size_t bytes, int) {
   issue("copy", stream_of(nullptr), "%s\t%zu\tsync", direction(to, from), bytes);
-  spend_on_copy(stream_of(nullptr), bytes);
+  spend_on_copy(stream_of(nullptr), bytes, direction(to, from));
   copy(to, from, bytes);
   synchronize(stream_of(nullptr));
   return success;
@@ -243,7 +243,7 @@ Status cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, int, void*
 }
 Status cudaMemcpyPeerAsync(void* to, int, const void* from, int, std::size_t bytes, void* stream) {
   issue("copy", stream_of(stream), "PtoP\t%zu\tasync", bytes);
-  spend_on_copy(stream_of(stream), bytes);
+  spend_on_copy(stream_of(stream), bytes, "PtoP");
   copy(to, from, bytes);
   return success;
 }
@@ -251,7 +251,7 @@ Status cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::
                          std::size_t width, std::size_t height, int, void* stream) {
   constexpr std::size_t longest = std::size_t{1} << 20;
   issue("copy", stream_of(stream), "%s\t%zu\tasync", direction(to, from), width * height);
-  spend_on_copy(stream_of(stream), width * height);
+  spend_on_copy(stream_of(stream), width * height, direction(to, from));
   for (std::size_t row = 0; row < height && width * height <= longest; ++row)
     std::memmove(static_cast<char*>(to) + row * to_pitch,
                  static_cast<const char*>(from) + row * from_pitch, width);

@@ -1,5 +1,7 @@
 #include "backend/recorder/device/virtual_time.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -81,6 +83,19 @@ void begin_call(std::string_view fields, bool is_node) {
   running.push_back(std::move(call));
 }
 
+/// Of an operator without an operation: the time to dispatch it, or that of its work on the host's
+/// memory. A thread that pins batches works beside the script.
+std::int64_t host_time_ns(const Call& call, std::uint32_t outputs, bool is_view) {
+  const bool is_script = gettid() == getpid();
+  const auto has_host_tensor = [](std::uint32_t text) {
+    return std::string_view(text_of(text)).find("cpu:") != std::string_view::npos;
+  };
+  if (is_view || !is_script || !(has_host_tensor(call.inputs) || has_host_tensor(outputs)))
+    return host_costs().dispatch_ns;
+  return cost_ns(
+      {.kind = "host", .fields = {text_of(call.name), text_of(call.inputs), text_of(outputs)}});
+}
+
 void end_call(std::string_view fields) {
   if (running.empty()) return;
   const Call call = std::move(running.back());
@@ -92,7 +107,7 @@ void end_call(std::string_view fields) {
                  .fields = {text_of(call.name), text_of(call.inputs), text_of(outputs),
                             std::to_string(kernels.launches)}});
   if (!call.has_inner && !call.is_node && call.kernels.empty())
-    host_takes(host_costs().dispatch_ns);
+    host_takes(host_time_ns(call, outputs, fields == "view"));
 }
 
 }  // namespace

@@ -88,6 +88,11 @@ bool is_on_cuda(const at::Tensor& tensor) {
                             : tensor.is_cuda();
 }
 
+/// Of what torch.compile traces with shapes that may change, sizes are no numbers.
+bool has_known_sizes(const at::Tensor& tensor) {
+  return !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+}
+
 std::string device_name(const at::Tensor& tensor) {
   if (is_pythons(tensor)) return "other";
   return c10::DeviceTypeName(tensor.device().type(), true);
@@ -102,6 +107,10 @@ void describe(std::string& to, const at::Tensor& tensor) {
   if (!is_on_cuda(tensor)) to += device_name(tensor) + ":";
   to += short_name(tensor.scalar_type());
   to += '[';
+  if (!has_known_sizes(tensor)) {
+    to += ']';
+    return;
+  }
   for (std::int64_t i = 0; i < tensor.dim(); ++i)
     to += (i == 0 ? "" : ",") + std::to_string(tensor.size(i));
   to += ']';
@@ -145,9 +154,9 @@ std::string described(Values values) {
 // ------------------------------------------------------------------ results on the host
 
 bool is_plain(const at::Tensor& tensor) {
-  return !is_pythons(tensor) && tensor.layout() == c10::kStrided && tensor.has_storage() &&
-         (tensor.numel() == 0 || tensor.storage().data() != nullptr) && !tensor.is_neg() &&
-         !tensor.is_conj() && !at::isQIntType(tensor.scalar_type());
+  return !is_pythons(tensor) && has_known_sizes(tensor) && tensor.layout() == c10::kStrided &&
+         tensor.has_storage() && (tensor.numel() == 0 || tensor.storage().data() != nullptr) &&
+         !tensor.is_neg() && !tensor.is_conj() && !at::isQIntType(tensor.scalar_type());
 }
 
 struct Sizes {
@@ -176,6 +185,8 @@ struct Sizes {
     }
   }
   bool are_small() const { return is_plain && floats <= most_floats && integers <= most_integers; }
+  /// Few enough to be asked, though not to be computed.
+  bool are_countable() const { return is_plain && floats + integers <= most_integers; }
 };
 
 Sizes sizes_of(Values values) {
@@ -191,17 +202,28 @@ at::Tensor on_host(const at::Tensor& tensor) {
                        at::TensorOptions().dtype(tensor.scalar_type()).device(at::kCPU));
 }
 
-c10::IValue on_host(const c10::IValue& value) {
-  if (value.isTensor()) return on_host(value.toTensor());
+/// In the place of values that nobody computed, zeros.
+at::Tensor on_host_or_zeros(const at::Tensor& tensor) {
+  const bool is_unknown = tensor.defined() && tensor.is_cuda() &&
+                          at::isFloatingType(tensor.scalar_type()) && tensor.numel() > most_floats;
+  if (!is_unknown) return on_host(tensor);
+  return at::zeros({1}, at::TensorOptions().dtype(tensor.scalar_type()).device(at::kCPU))
+      .expand(tensor.sizes());
+}
+
+using ToHost = at::Tensor (*)(const at::Tensor&);
+
+c10::IValue on_host(const c10::IValue& value, ToHost to_host) {
+  if (value.isTensor()) return to_host(value.toTensor());
   if (value.isTensorList()) {
     c10::List<at::Tensor> list;
-    for (const at::Tensor& one : value.toTensorVector()) list.push_back(on_host(one));
+    for (const at::Tensor& one : value.toTensorVector()) list.push_back(to_host(one));
     return list;
   }
   if (value.isOptionalTensorList()) {
     c10::List<std::optional<at::Tensor>> list;
     for (const std::optional<at::Tensor>& one : value.toOptionalTensorVector())
-      list.push_back(one ? std::optional<at::Tensor>(on_host(*one)) : std::nullopt);
+      list.push_back(one ? std::optional<at::Tensor>(to_host(*one)) : std::nullopt);
     return list;
   }
   if (value.isDevice()) return c10::Device(c10::kCPU);
@@ -225,9 +247,10 @@ class Quiet {
   c10::impl::ExcludeDispatchKeyGuard autocast_{c10::autocast_dispatch_keyset};
 };
 
-std::optional<torch::jit::Stack> run_on_host(const c10::OperatorHandle& op, Values inputs) {
+std::optional<torch::jit::Stack> run_on_host(const c10::OperatorHandle& op, Values inputs,
+                                             ToHost to_host = on_host) {
   torch::jit::Stack stack;
-  for (const c10::IValue& value : inputs) stack.push_back(on_host(value));
+  for (const c10::IValue& value : inputs) stack.push_back(on_host(value, to_host));
   // The script's own random numbers on the host stay what they are.
   const bool is_random = op.hasTag(at::Tag::nondeterministic_seeded);
   auto generator = at::detail::getDefaultCPUGenerator();
@@ -321,20 +344,29 @@ std::optional<unsigned> origin_of(Values values) {
   return origin;
 }
 
+/// Zeros; whole pages go back.
+void clear(const at::Tensor& tensor) {
+  constexpr std::uintptr_t page = 4096;
+  const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data_ptr());
+  const std::uintptr_t end = begin + static_cast<std::uintptr_t>(tensor.nbytes());
+  const std::uintptr_t first = (begin + page - 1) / page * page, last = end / page * page;
+  const auto set_zero = [](std::uintptr_t from, std::uintptr_t to) {
+    std::memset(reinterpret_cast<void*>(from), 0, to - from);
+  };
+  if (first >= last) return set_zero(begin, end);
+  set_zero(begin, first);
+  set_zero(last, end);
+  madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
+
 /// Of what nobody computed: 1 of one element, which a loss is; small numbers of few, so that
-/// routers spread; nothing of many, whose pages go back.
+/// routers spread; zeros of many, and of what is not a float (no element of a mask).
 void invent(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.is_cuda() || !is_plain(tensor) || tensor.numel() == 0 ||
-      !at::isFloatingType(tensor.scalar_type()) || !tensor.is_non_overlapping_and_dense())
+      !tensor.is_non_overlapping_and_dense())
     return;
-  if (tensor.numel() > most_floats) {
-    constexpr std::uintptr_t page = 4096;
-    const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data_ptr());
-    const std::uintptr_t end = begin + static_cast<std::uintptr_t>(tensor.nbytes());
-    const std::uintptr_t first = (begin + page - 1) / page * page, last = end / page * page;
-    if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
-    return;
-  }
+  if (tensor.numel() > most_floats || !at::isFloatingType(tensor.scalar_type()))
+    return clear(tensor);
   const at::Tensor place =
       at::from_blob(tensor.data_ptr(), {tensor.numel()},
                     at::TensorOptions().dtype(tensor.scalar_type()).device(at::kCPU));
@@ -411,11 +443,12 @@ void log_begin(const at::RecordFunction& function) {
   device.log(line.c_str());
 }
 
-void log_end(const at::RecordFunction& function) {
+void log_end(const at::RecordFunction& function, bool moves_nothing) {
   const std::vector<c10::IValue> outputs = function.outputs();
-  const std::string line =
+  std::string line =
       "end\t" +
       std::to_string(device.text(described(Values(outputs.data(), outputs.size())).c_str()));
+  if (moves_nothing) line += "\tview";
   device.log(line.c_str());
 }
 
@@ -456,24 +489,58 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   if (std::strcmp(function.name(), "aten::_local_scalar_dense") == 0) tell_what_is_read(function);
   if (std::strcmp(function.name(), "aten::record_stream") == 0) log_use(function);
   running->is_small = sizes.are_small();
-  if (running->is_small) running->inputs.assign(function.inputs().begin(), function.inputs().end());
+  if (running->is_small || sizes.are_countable())
+    running->inputs.assign(function.inputs().begin(), function.inputs().end());
   return running;
 }
 
+bool is_float(const at::Tensor& tensor) { return at::isFloatingType(tensor.scalar_type()); }
+
+/// A question to values that nobody computed (is one of them NaN, out of bounds?) gets the answer
+/// for zeros: a loop that draws again until the answer is no must end.
+void answer_for_zeros(const Running& running, const c10::OperatorHandle& op,
+                      const std::vector<c10::IValue>& outputs) {
+  if (running.inputs.empty()) return;
+  const auto results =
+      run_on_host(op, Values(running.inputs.data(), running.inputs.size()), on_host_or_zeros);
+  if (!results) return;
+  const std::size_t count = std::min(results->size(), outputs.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    const c10::IValue& output = outputs[outputs.size() - count + i];
+    if (!output.isTensor() || !output.toTensor().defined() || is_float(output.toTensor())) continue;
+    put(output, (*results)[results->size() - count + i]);
+  }
+}
+
+/// Of an operator that is too large; `computed_inside`: operators that it called have results. A
+/// mask beside a result, as dropout's, is no question.
+void invent_results(const at::RecordFunction& function, const Running& running,
+                    const c10::OperatorHandle& op, const std::vector<c10::IValue>& outputs,
+                    bool computed_inside) {
+  const std::string name = name_of(function);
+  const unsigned origin = device.text(name.c_str());
+  const bool takes_shape_alone = name.find("_like") != std::string::npos;
+  const bool is_filled = computed_inside || starts_with(name, "_c10d");
+  bool asks = false, computes = false;
+  for (const c10::IValue& output : outputs)
+    for_each_on_device(output, [&](const at::Tensor& tensor) {
+      computes = computes || is_float(tensor);
+      if (!is_float(tensor) && is_filled) return;
+      asks = asks || !is_float(tensor);
+      invent(tensor);
+      if (is_float(tensor) || !takes_shape_alone) invented().add(tensor, origin);
+    });
+  if (asks && !computes) answer_for_zeros(running, op, outputs);
+}
+
 void fill_results(const at::RecordFunction& function, const Running& running,
-                  const c10::OperatorHandle& op, bool changes_inputs) {
+                  const c10::OperatorHandle& op, bool changes_inputs, bool computed_inside) {
   const std::vector<c10::IValue> outputs = function.outputs();
   Sizes sizes = sizes_of(Values(running.inputs.data(), running.inputs.size()));
   for (const c10::IValue& output : outputs) sizes.add(output);
   const Quiet quiet;
   if (!running.is_small || !sizes.has_cuda || !sizes.are_small()) {
-    if (changes_inputs) return;
-    const unsigned origin = device.text(name_of(function).c_str());
-    for (const c10::IValue& output : outputs)
-      for_each_on_device(output, [&](const at::Tensor& tensor) {
-        invent(tensor);
-        if (at::isFloatingType(tensor.scalar_type())) invented().add(tensor, origin);
-      });
+    if (!changes_inputs) invent_results(function, running, op, outputs, computed_inside);
     return;
   }
   const auto origin = origin_of(Values(running.inputs.data(), running.inputs.size()));
@@ -491,14 +558,13 @@ void fill_results(const at::RecordFunction& function, const Running& running,
 void end(const at::RecordFunction& function, at::ObserverContext* context) {
   const auto* running = static_cast<Running*>(context);
   if (running == nullptr) return;
-  log_end(function);
+  const bool is_operator = function.scope() == at::RecordScope::FUNCTION;
+  const auto op = is_operator ? handle_of(function) : std::nullopt;
+  const bool moves_nothing =
+      op && (is_view(op->schema()) || has_no_values(op->operator_name().name));
+  log_end(function, moves_nothing);
   const std::int64_t inside = std::exchange(shadowed_inside, running->shadowed_outside);
-  if (function.scope() != at::RecordScope::FUNCTION) {
-    shadowed_inside += inside;
-    return;
-  }
-  const auto op = handle_of(function);
-  if (!op || is_view(op->schema()) || has_no_values(op->operator_name().name)) {
+  if (!op || moves_nothing) {
     shadowed_inside += inside;
     return;
   }
@@ -509,7 +575,7 @@ void end(const at::RecordFunction& function, at::ObserverContext* context) {
     return;
   }
   ++shadowed_inside;
-  fill_results(function, *running, *op, changes_inputs);
+  fill_results(function, *running, *op, changes_inputs, inside > 0);
 }
 
 #ifdef SHARDSCOPE_SEES_BLOCKS

@@ -107,7 +107,7 @@ void read_train(Keys& keys, const std::string& file, std::int64_t ranks, bool lo
   train.finish({}, no_bearing_in_train, {}, "litgpt");
   recipe.findings = train.take_findings();
   // lora.py has FSDP2, full.py FSDP1; both compute blocks again.
-  loop.checkpoints = ranks > 1;
+  if (ranks > 1) loop.checkpointing = "full";
   loop.runtime = ranks == 1 ? "ddp" : lora ? "fsdp2" : "fsdp1";
 }
 

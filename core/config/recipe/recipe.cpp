@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/config/recipe/command_line.h"
 #include "core/config/recipe/tools.h"
+#include "core/config/toml/toml_reader.h"
 #include "core/config/yaml/yaml_reader.h"
 
 namespace shardscope {
@@ -20,7 +21,15 @@ bool has_any(const ConfigValue& value, std::initializer_list<std::string_view> k
                      [&](std::string_view key) { return value.has(key); });
 }
 
-bool is_script(const std::string& file) { return std::filesystem::path(file).extension() == ".sh"; }
+bool has_extension(const std::string& file, std::string_view extension) {
+  return std::filesystem::path(file).extension() == extension;
+}
+
+/// Sections that no other tool has together.
+bool is_torchtitan(const ConfigValue& value) {
+  const ConfigValue* model = value.find("model");
+  return model && model->has("flavor") && value.has("training");
+}
 
 /// Keys, and sections of them.
 bool is_torchtune(const ConfigValue& value) {
@@ -33,6 +42,7 @@ bool is_torchtune(const ConfigValue& value) {
 
 std::optional<RecipeTool> recipe_tool(const ConfigValue& value) {
   if (!value.is_dict()) return std::nullopt;
+  if (is_torchtitan(value)) return RecipeTool::torchtitan;
   if (is_torchtune(value)) return RecipeTool::torchtune;
   if (value.has("base_model") &&
       has_any(value, {"micro_batch_size", "sequence_len", "datasets", "adapter", "num_epochs"}))
@@ -52,7 +62,8 @@ std::optional<RecipeTool> recipe_tool(const ConfigValue& value) {
 }
 
 ConfigValue recipe_value(std::string_view text, const std::string& file) {
-  if (!is_script(file)) return read_yaml(text, file);
+  if (has_extension(file, ".toml")) return read_toml(text, file);
+  if (!has_extension(file, ".sh")) return read_yaml(text, file);
   ConfigValue value = recipes::command_line(text, file);
   if (value.is_dict()) return value;
   throw Error({.where = file,
@@ -65,7 +76,7 @@ Recipe read_recipe(RecipeTool tool, std::string_view text, const std::string& fi
   if (!value.is_dict())
     throw Error({.where = file,
                  .what = fmt::format("expected keys and values, got {}", value.type_name()),
-                 .way_out = "give the file of a fine-tuning tool"});
+                 .way_out = "give the file of a training tool"});
   switch (tool) {
     case RecipeTool::trl:
       return recipes::read_trl(value, file);
@@ -79,6 +90,8 @@ Recipe read_recipe(RecipeTool tool, std::string_view text, const std::string& fi
       return recipes::read_litgpt(value, file);
     case RecipeTool::ms_swift:
       return recipes::read_ms_swift(value, file);
+    case RecipeTool::torchtitan:
+      return recipes::read_torchtitan(value, file);
   }
   return {};
 }

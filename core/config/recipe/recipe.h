@@ -1,4 +1,4 @@
-// The file of a fine-tuning tool: model, adapter, quantised base, batch and strategy in one.
+// The file of a training tool: model, adapter, quantised base, batch and strategy in one.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,15 @@
 namespace shardscope {
 
 /// Tools whose files are read here.
-enum class RecipeTool : std::uint8_t { trl, axolotl, llama_factory, torchtune, litgpt, ms_swift };
+enum class RecipeTool : std::uint8_t {
+  trl,
+  axolotl,
+  llama_factory,
+  torchtune,
+  litgpt,
+  ms_swift,
+  torchtitan
+};
 
 /// What one of the tools makes of its file. A field that is not set: the file does not say it, and
 /// the tool has no default for it.
@@ -41,12 +49,19 @@ struct Recipe {
     std::string precision;
     std::int64_t batch = 1;
     std::int64_t micro_batches = 1;
+    /// Of a step of all ranks, which then says the micro-batches; 0: it is not given.
+    std::int64_t sequences = 0;
     std::string optimizer;
     std::string implementation;  ///< of torch.optim; empty: bitsandbytes'
     double clip = 0;
-    bool checkpoints = false;
+    std::string checkpointing;  ///< as --checkpointing takes it; empty: none
     bool steps_in_backward = false;
     bool offloads_activations = false;
+    // Of torchtitan; empty: the default.
+    std::string mesh;      ///< as --mesh takes it
+    std::string strategy;  ///< as --strategy takes it
+    std::string compile;   ///< as --compile takes it
+    std::string float8;    ///< as --float8 takes it
   };
   std::optional<OwnLoop> own_loop;
   std::optional<std::int64_t> world;  ///< where the file says it
@@ -57,7 +72,8 @@ struct Recipe {
 
 /// Which of the tools a file is for, by keys that only this tool has.
 std::optional<RecipeTool> recipe_tool(const ConfigValue& value);
-/// The dict of the file: YAML, or the command line of ms-swift, TRL or LLaMA-Factory in a script.
+/// The dict of the file: YAML, TOML, or the command line of ms-swift, TRL or LLaMA-Factory in a
+/// script.
 /// Throws Error with file and line.
 ConfigValue recipe_value(std::string_view text, const std::string& file);
 

@@ -22,5 +22,9 @@ Recipe read_torchtune(const ConfigValue& value, const std::string& file);
 Recipe read_litgpt(const ConfigValue& value, const std::string& file);
 /// Source: ms-swift 3602360, swift/arguments.
 Recipe read_ms_swift(const ConfigValue& value, const std::string& file);
+/// The TOML of torchtitan's releases of 2024 and 2025. Source: torchtitan 000204a (July 2025),
+/// config/job_config.py, models/llama3/infra/parallelize.py; older names: 08e5379,
+/// config_manager.py.
+Recipe read_torchtitan(const ConfigValue& value, const std::string& file);
 
 }  // namespace shardscope::recipes

@@ -158,7 +158,7 @@ Recipe read_torchtune(const ConfigValue& value, const std::string& file) {
   loop.batch = keys.count("batch_size", 1);
   loop.micro_batches = keys.count("gradient_accumulation_steps", 1);
   loop.clip = keys.number("clip_grad_norm", 0);
-  loop.checkpoints = keys.flag("enable_activation_checkpointing", false);
+  if (keys.flag("enable_activation_checkpointing", false)) loop.checkpointing = "full";
   loop.offloads_activations = keys.flag("enable_activation_offloading", false);
   loop.steps_in_backward = keys.flag("optimizer_in_bwd", false);
   read_optimizer(keys, keys.take("optimizer"), loop);

@@ -229,6 +229,16 @@ class Prediction(Summary):
 
 
 @dataclass(init=False, repr=False, eq=False)
+class PipelineSettings(Answer):
+    """How a place of `plan` is cut into stages."""
+
+    schedule: str
+    stages_per_rank: int
+    stages: str
+    checkpoint: str
+
+
+@dataclass(init=False, repr=False, eq=False)
 class Settings(Answer):
     """What decides on a place of `plan`."""
 
@@ -243,6 +253,7 @@ class Settings(Answer):
     checkpointing: str
     offload: str
     precision: str
+    pipeline: Optional[PipelineSettings] = None
 
 
 @dataclass(init=False, repr=False, eq=False)
@@ -250,6 +261,7 @@ class Candidate(Summary):
     """A way to train that has a place."""
 
     place: int = 0
+    rank: int = 0
     why: Optional[str] = None
     settings: Optional[Settings] = None
     text: str = ""

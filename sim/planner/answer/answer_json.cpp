@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "sim/planner/choice_json.h"
@@ -43,8 +44,19 @@ Json energy_json(const Candidate& candidate, const Inputs& inputs) {
           {"run_kwh", run ? Json(*most_energy_kwh(run->gpu_hours, inputs.profile)) : Json()}};
 }
 
+/// The rank that the figures of memory and time are of: of a pipeline the first of those that need
+/// most memory.
+int rank_of(const Candidate& candidate) {
+  if (!candidate.summary.pipeline) return 0;
+  const Mesh& mesh = candidate.choice.mesh;
+  const auto most =
+      std::ranges::max_element(candidate.summary.pipeline->ranks, {}, &StageSummary::reserved);
+  return most->rank * mesh.replicate * mesh.shard;
+}
+
 Json candidate_json(const Candidate& candidate, const Inputs& inputs) {
   Json json = summary_json(candidate.summary);
+  json["rank"] = rank_of(candidate);
   json["place"] = candidate.place;
   json["why"] = candidate.why.empty() ? Json() : Json(candidate.why);
   json["settings"] = settings_json(candidate.choice);

@@ -29,10 +29,21 @@ void drop_unasked_precisions(const Inputs& inputs, Enumeration& all) {
 }
 
 void drop_unasked_strategies(const Inputs& inputs, Enumeration& all) {
-  if (inputs.strategies.empty()) return;
+  const bool alone = inputs.pipelines == PipelinesAsked::alone;
   std::erase_if(all.choices, [&](const Choice& choice) {
-    return !contains(inputs.strategies, choice.sharding);
+    if (is_pipelined(choice)) return false;
+    return alone || (!inputs.strategies.empty() && !contains(inputs.strategies, choice.sharding));
   });
+}
+
+Error no_pipeline_is_left(const std::vector<Dropped>& dropped) {
+  const auto why = std::ranges::find_if(dropped, [](const Dropped& one) {
+    return one.strategy.find("pipeline") != std::string::npos;
+  });
+  return Error({.where = "--strategy pipeline",
+                .what = why == dropped.end() ? std::string("no pipeline is left to compare")
+                                             : fmt::format("{}: {}", why->strategy, why->why),
+                .way_out = "ask for other strategies, too, or for other ranks or tokens"});
 }
 
 Error nothing_is_left(const std::vector<Dropped>& dropped) {
@@ -49,9 +60,12 @@ Error nothing_is_left(const std::vector<Dropped>& dropped) {
 Enumeration choices_of(const Inputs& inputs, int world) {
   Question question = inputs.question;
   question.world = world;
+  question.pipelines = inputs.pipelines != PipelinesAsked::not_at_all;
   Enumeration all = enumerate(inputs.model, question);
   drop_unasked_precisions(inputs, all);
   drop_unasked_strategies(inputs, all);
+  if (all.choices.empty() && inputs.pipelines == PipelinesAsked::alone)
+    throw no_pipeline_is_left(all.dropped);
   if (all.choices.empty()) throw nothing_is_left(all.dropped);
   return all;
 }

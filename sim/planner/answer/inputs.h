@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,13 @@ struct Given {
   PytorchTraining training;  ///< of the plan's model and tokens
 };
 
+/// Whether pipelines are weighed.
+enum class PipelinesAsked : std::uint8_t {
+  beside,  ///< the other strategies that were asked for
+  alone,
+  not_at_all
+};
+
 struct Inputs {
   Question question;
   Model model;
@@ -39,6 +47,7 @@ struct Inputs {
   Objective objective = Objective::time;
   std::size_t places = 5;                    ///< strategies to rank
   std::vector<ShardingStrategy> strategies;  ///< those that are weighed; empty: all
+  PipelinesAsked pipelines = PipelinesAsked::beside;
   /// Nobody asked for the question's precisions: what is not among them is said.
   bool has_usual_precisions = false;
   std::optional<Given> given;

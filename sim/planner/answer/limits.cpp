@@ -10,9 +10,10 @@
 namespace shardscope::planner {
 namespace {
 
-/// Memory is the same of more micro-batches.
+/// Memory is the same of more micro-batches, but in a pipeline, which keeps several.
 Choice with_few_micro_batches(Choice choice) {
   constexpr int enough = 3;
+  if (is_pipelined(choice)) return choice;
   choice.micro_batches = std::min(choice.micro_batches, enough);
   return choice;
 }

@@ -51,6 +51,7 @@ std::optional<std::string> on_more_ranks(const Basis& basis, int factor,
   Question question = basis.inputs.question;
   question.world *= factor;
   question.tokens_per_batch *= factor;
+  question.pipelines = false;  // which keep whole layers
   std::vector<Choice> choices = enumerate(basis.inputs.model, question).choices;
   std::erase_if(choices, [](const Choice& choice) { return !is_frugal(choice); });
   if (choices.empty()) return std::nullopt;

@@ -25,9 +25,10 @@ double sought(const Candidate& candidate, Objective objective) {
 
 /// Without settings that save memory by themselves, beside the micro-batch.
 bool is_plain(const Choice& choice) {
+  const bool prefetches_more = !is_pipelined(choice) && (choice.prefetch == Prefetch::both ||
+                                                         choice.prefetch == Prefetch::post);
   return choice.blocks_per_unit == 1 && choice.checkpointing.every <= 1 &&
-         !choice.reduces_every_micro_batch && choice.prefetch != Prefetch::both &&
-         choice.prefetch != Prefetch::post;
+         !choice.reduces_every_micro_batch && !prefetches_more;
 }
 
 SearchResult fastest_within(Bytes memory, const std::vector<Choice>& choices, const Basis& basis,

@@ -11,19 +11,43 @@
 namespace shardscope::planner {
 namespace {
 
+/// What a rank of a pipeline waits for the others.
+constexpr std::string_view bubble = "bubble";
+
 struct Part {
   std::string_view name;
   Duration best, other;
   Duration more() const { return other - best; }
 };
 
+/// Where a rank's step time goes; of a pipeline in the mean over its ranks, which differ.
+Accounting mean_time(const Summary& summary) {
+  if (!summary.pipeline || summary.pipeline->ranks.empty()) return summary.time;
+  Accounting sum;
+  for (const StageSummary& rank : summary.pipeline->ranks) {
+    sum.compute += rank.compute;
+    sum.exposed_communication += rank.exposed_communication;
+    sum.idle += rank.idle;
+  }
+  const auto ranks = static_cast<std::int64_t>(summary.pipeline->ranks.size());
+  Accounting mean{.span = summary.time.span,
+                  .compute = {sum.compute.ns / ranks},
+                  .exposed_communication = {sum.exposed_communication.ns / ranks},
+                  .exposed_copy = {},
+                  .idle = {sum.idle.ns / ranks}};
+  mean.exposed_copy =
+      std::max(Duration{}, mean.span - mean.compute - mean.exposed_communication - mean.idle);
+  return mean;
+}
+
 /// What of its time the slower one has more of.
-Part largest_part(const Accounting& best, const Accounting& other) {
+Part largest_part(const Summary& of_best, const Summary& of_other) {
+  const Accounting best = mean_time(of_best), other = mean_time(of_other);
   const Part parts[] = {
       {"compute", best.compute, other.compute},
       {"exposed communication", best.exposed_communication, other.exposed_communication},
       {"exposed copies", best.exposed_copy, other.exposed_copy},
-      {"idle time", best.idle, other.idle}};
+      {of_other.pipeline ? bubble : "idle time", best.idle, other.idle}};
   return *std::max_element(std::begin(parts), std::end(parts),
                            [](const Part& a, const Part& b) { return a.more() < b.more(); });
 }
@@ -47,13 +71,15 @@ std::string why_not_best(const Summary& best, const Summary& other, Objective ob
                        1;
   if (objective == Objective::memory)
     return fmt::format("{} memory, {:+.1f}% step time", signed_memory(best, other), share * 100);
-  const Part part = largest_part(best.time, other.time);
+  const Part part = largest_part(best, other);
   std::string text = fmt::format("{:.1f}% slower", share * 100);
   constexpr double nothing = 0.0005;
   if (std::abs(share) < nothing) text = "as fast";
   if (share <= -nothing) text = fmt::format("{:.1f}% faster", -share * 100);
   if (share >= nothing && part.more().ns > 0)
     text += fmt::format(": {} more {}", rounded_text(part.more()), part.name);
+  if (part.name == bubble && share >= nothing && part.more().ns > 0)
+    text += fmt::format(" ({:.1f}% of its step)", other.pipeline->bubble_share * 100);
   if (needed_memory(best) == needed_memory(other)) return text + "; as much memory";
   return text + fmt::format("; {} memory", signed_memory(best, other));
 }

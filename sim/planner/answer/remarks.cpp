@@ -134,7 +134,7 @@ std::vector<std::string> remarks_on(const Choice& best, const Basis& basis,
   const Place on{basis, stop};
   std::vector<std::string> remarks;
   const auto full = sharded_like(best, basis.inputs);
-  if (!full || best.mesh.world() < 2) return remarks;
+  if (!full || best.mesh.world() < 2 || is_pipelined(best)) return remarks;
   for (const auto& remark : {ddp_beside_full(*full, on), stage_3_beside_stage_2(*full, on),
                              hybrid_beside_full(*full, on)})
     if (remark) remarks.push_back(*remark);

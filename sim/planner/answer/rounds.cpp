@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/cost/cost_model.h"
+#include "sim/planner/pipeline_layers.h"
 
 namespace shardscope::planner {
 namespace {
@@ -55,6 +56,7 @@ void add(Enumeration all, const SearchResult& found, Weighed& weighed) {
 void weigh(Memory memory, const Basis& basis, const Watcher& watcher, Weighed& weighed) {
   for (const int world : worlds_of(basis.inputs)) {
     Enumeration all = choices_in(memory, basis.inputs, world);
+    add_layers_by_time(all.choices, basis.trials, 0, watcher.stop);
     const auto slowest = slowest_step(basis.inputs, world);
     const SearchResult found =
         search(all.choices, basis.trials,
@@ -88,6 +90,9 @@ Weighed weigh(const Basis& basis, const Watcher& watcher) {
 }
 
 std::string kind_of(const Choice& choice) {
+  if (is_pipelined(choice))
+    return fmt::format("{} {} pipeline", name_of(choice.runtime),
+                       name_of(choice.pipeline.schedule));
   return fmt::format("{} {}", name_of(choice.runtime), name_of(choice.sharding));
 }
 

@@ -29,15 +29,27 @@ std::optional<PlaceToBeat> place_to_beat(const Choice& choice, std::span<const C
                      same->summary.step_time};
 }
 
+/// Its ranks, schedule, stages of a rank, layers of stages, checkpoint and bubble; empty without a
+/// pipeline. The bubble is known of places.
+std::string pipeline_fields(const Way& way) {
+  if (!is_pipelined(way.choice)) return ",,,,,";
+  const PipelineChoice& pipeline = way.choice.pipeline;
+  return fmt::format("{},{},{},{},{},{}", way.choice.mesh.pipeline, name_of(pipeline.schedule),
+                     pipeline.stages_per_rank, field(text_of_stages(pipeline)),
+                     name_of(pipeline.checkpoint),
+                     way.bubble_share ? fmt::format("{:.6f}", *way.bubble_share) : std::string());
+}
+
 std::string line(const Way& way) {
   const Choice& c = way.choice;
-  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
                      way.place > 0 ? std::to_string(way.place) : "", way.outcome,
                      name_of(c.runtime), name_of(c.sharding), c.mesh.replicate, c.mesh.shard,
                      c.blocks_per_unit, name_of(c.prefetch), c.batch, c.micro_batches,
                      c.reduces_every_micro_batch, text_of(c.checkpointing), name_of(c.offload),
                      name_of(c.precision), way.time > Duration{} ? std::to_string(way.time.ns) : "",
-                     way.memory > Bytes{} ? std::to_string(way.memory.count) : "", field(way.why));
+                     way.memory > Bytes{} ? std::to_string(way.memory.count) : "", field(way.why),
+                     pipeline_fields(way));
 }
 
 }  // namespace
@@ -67,6 +79,8 @@ std::vector<Way> ways_of(const Weighed& weighed, std::span<const Candidate> cand
             .time = candidate.summary.step_time,
             .memory = needed_memory(candidate.summary),
             .why = candidate.why};
+    if (const auto& pipeline = candidate.summary.pipeline)
+      way->bubble_share = pipeline->bubble_share;
   }
   return ways;
 }
@@ -74,7 +88,8 @@ std::vector<Way> ways_of(const Weighed& weighed, std::span<const Candidate> cand
 std::string ways_csv(std::span<const Way> ways) {
   std::string text =
       "place,outcome,runtime,strategy,replicate,shard,blocks_per_unit,prefetch,batch,accumulate,"
-      "reduce_every_micro_batch,checkpointing,offload,precision,step_time_ns,needed_bytes,why\n";
+      "reduce_every_micro_batch,checkpointing,offload,precision,step_time_ns,needed_bytes,why,"
+      "pipeline,pipeline_schedule,stages_per_rank,stages,pipeline_checkpoint,bubble_share\n";
   for (const Way& way : ways) text += line(way);
   return text;
 }

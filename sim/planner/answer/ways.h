@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ struct Way {
   Duration time;        ///< of a step; of "bounded" it takes at least that; 0: not known
   Bytes memory;         ///< needed, at least; 0: not known
   std::string why;      ///< it has no place, or is not the first
+  std::optional<double> bubble_share = {};  ///< of a pipeline that has a place
 };
 
 /// By choice, as they were enumerated. `candidates`: by place, of which the first `best_few` have

@@ -177,5 +177,26 @@ TEST_F(PipelinesTest, SchedulesWhoseSumsHaveOneOrderGiveTheSameBits) {
   EXPECT_EQ(losses(zbv, "zbv", 2), losses(dualpipev, "dualpipev", 2));
 }
 
+// What runs again is the same kernels on the same numbers, in every sharding inside.
+TEST_F(PipelinesTest, StagesThatRunAgainGiveTheSameBits) {
+  const auto losses = [&](std::string_view config, ShardingStrategy sharding,
+                          PipelineCheckpoint checkpoint, const std::string& output) {
+    Job one = job(config, 1, sharding, output);
+    one.strategy.mesh = {.pipeline = 2, .shard = sharding == ShardingStrategy::no_shard ? 1 : 2};
+    one.ranks = one.strategy.mesh.world();
+    one.batch = 1;
+    one.accumulate = 4;
+    one.steps = 30;
+    one.pipeline = {.schedule = gpipe, .checkpoint = checkpoint};
+    return run_forked(one);
+  };
+  for (const std::string_view config : {tiny_gpt2, tiny_llama})
+    for (const auto sharding : {ShardingStrategy::no_shard, ShardingStrategy::full_shard}) {
+      const auto kept = losses(config, sharding, PipelineCheckpoint::never, "never");
+      EXPECT_EQ(losses(config, sharding, PipelineCheckpoint::except_last, "except_last"), kept);
+      EXPECT_EQ(losses(config, sharding, PipelineCheckpoint::always, "always"), kept);
+    }
+}
+
 }  // namespace
 }  // namespace shardscope

@@ -4,6 +4,7 @@
 
 #include "core/format/atomic_file.h"
 #include "gui/data/open_imported.h"
+#include "gui/timeline/flow_lines.h"
 #include "gui/timeline/range_figures.h"
 #include "gui/timeline/span_details.h"
 #include "gui/timeline/span_links.h"
@@ -219,6 +220,77 @@ TEST(SpanLinks, FollowFlowsFromTheSpanAroundTheirBegin) {
   EXPECT_THAT(linked_spans(data, to), ::testing::UnorderedElementsAre(from, to));
   EXPECT_THAT(linked_spans(data, named("block")), ::testing::ElementsAre(named("block")))
       << "the flow begins in the inner one";
+}
+
+/// Begins and ends of all lines as names.
+std::vector<std::pair<std::string, std::string>> ends_of(const TimelineData& data) {
+  std::vector<std::pair<std::string, std::string>> ends;
+  for (const FlowLine& line : flow_lines(data))
+    ends.emplace_back(name_of(data, line.from), name_of(data, line.to));
+  return ends;
+}
+
+TEST(FlowLines, GoFromEachLaunchToWhatItLaunched) {
+  auto scenario = std::make_shared<Scenario>(*small_scenario("one", 1));
+  Trace trace = *scenario->profiled->ranks[0];
+  trace.names.emplace_back("launch");
+  trace.tracks.push_back({.name = "host", .stream = Stream::host});
+  trace.spans.push_back({.start = {-5000},
+                         .duration = {1000},
+                         .name = 2,
+                         .track = 2,
+                         .span_class = SpanClass::host,
+                         .operation = {2},
+                         .step = 1});
+  scenario->profiled->ranks = {std::make_shared<const Trace>(trace)};
+  const TimelineData data = data_of(scenario);
+  EXPECT_THAT(ends_of(data), ::testing::ElementsAre(std::pair("launch", "all_gather layers.1")));
+  const std::vector<FlowLine> lines = flow_lines(data);
+  // The all_gather begins 45 us after the first thing that the side has, its launch.
+  EXPECT_TRUE(flows_in(lines, {.begin = lines[0].time + 1, .end = 1e9}, 10).empty());
+  EXPECT_EQ(flows_in(lines, {.begin = lines[0].time, .end = 1e9}, 10), lines);
+}
+
+TEST(FlowLines, TieACollectiveOfEachRankToTheNext) {
+  const TimelineData data = data_of(with_ranks(3));
+  const std::vector<FlowLine> lines = flow_lines(data);
+  ASSERT_EQ(lines.size(), 2u) << "three profiled ranks, one collective";
+  for (const FlowLine& line : lines) {
+    EXPECT_TRUE(line.is_peer);
+    EXPECT_EQ(line.to.source, line.from.source + 1);
+    EXPECT_EQ(name_of(data, line.from), "all_gather layers.1");
+  }
+}
+
+TEST(FlowLines, AreThoseOfAFileByCorrelationAndByItsFlowEvents) {
+  const shardscope::testing::ScratchFolder folder;
+  const auto file = folder / "flow.pt.trace.json";
+  write_atomically(file, R"({"schemaVersion": 1, "distributedInfo": {"rank": 0}, "traceEvents": [
+    {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 20, "dur": 1,
+     "args": {"device": 0, "stream": 7, "correlation": 4}},
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 12,
+     "dur": 2, "args": {"correlation": 4}},
+    {"ph": "X", "cat": "cpu_op", "name": "linear", "pid": 1, "tid": 1, "ts": 10, "dur": 5},
+    {"ph": "X", "cat": "cpu_op", "name": "LinearBackward", "pid": 1, "tid": 2, "ts": 50, "dur": 9},
+    {"ph": "s", "cat": "ac2g", "name": "ac2g", "id": 4, "pid": 1, "tid": 1, "ts": 12},
+    {"ph": "f", "bp": "e", "cat": "ac2g", "name": "ac2g", "id": 4, "pid": 0, "tid": 7, "ts": 20},
+    {"ph": "s", "cat": "fwdbwd", "name": "fwdbwd", "id": 3, "pid": 1, "tid": 1, "ts": 10},
+    {"ph": "f", "bp": "e", "cat": "fwdbwd", "name": "fwdbwd", "id": 3, "pid": 1, "tid": 2, "ts": 50}
+  ]})");
+  const ScenarioPointer scenario = open_imported(file).at(0);
+  EXPECT_THAT(ends_of(data_of(scenario)),
+              ::testing::ElementsAre(std::pair("cudaLaunchKernel", "k"),
+                                     std::pair("linear", "LinearBackward")));
+}
+
+TEST(FlowLines, AreChosenEvenlyWhereThereAreMany) {
+  std::vector<FlowLine> lines(100);
+  for (std::size_t i = 0; i < lines.size(); ++i) lines[i].time = static_cast<double>(i);
+  const std::vector<FlowLine> some = flows_in(lines, {.begin = 0, .end = 100}, 30);
+  ASSERT_EQ(some.size(), 25u) << "each 3rd would be 34, each 4th is 25";
+  EXPECT_EQ(some[24].time, 96);
+  EXPECT_EQ(flows_in(lines, {.begin = 0, .end = 100}, 100), lines) << "there are not more";
+  EXPECT_EQ(flows_in(lines, {.begin = 0, .end = 100}, 50).size(), 50u) << "each 2nd";
 }
 
 TEST(SpanDetails, TellBothSidesWithTheSignedError) {

@@ -208,6 +208,7 @@ TEST_P(EverySearch, AStopPassesOverWhatTheAllocatorCannotHold) {
 
 // A few choices of each kind are tried before all are bounded.
 TEST_P(EverySearch, AFirstLookChangesNoPlace) {
+  ASSERT_GE(choices_.size(), 200U);  // of fewer there is no first look
   const auto kind = [](const Choice& choice) {
     return std::string(name_of(choice.runtime)) + std::string(name_of(choice.sharding));
   };
@@ -237,6 +238,38 @@ TEST_P(EverySearch, LeavesOutWhatTheHostCannotHold) {
   EXPECT_EQ(why(result.others[0], inputs_, std::nullopt),
             "out of the host's memory: a node keeps at least " + rounded_text(kept) +
                 " there and has " + rounded_text(kept - Bytes{1}));
+}
+
+// AdamW on the host reads and writes, for each element of a rank's share: in float32 parameters,
+// gradients and two moments (16 bytes), with bf16_mixed also the parameters of 2 bytes (18).
+TEST_P(EverySearch, LeavesOutWhatTheHostCannotHoldOfTheNativeRuntime) {
+  const int world = question_.world;
+  Choice choice{.runtime = Runtime::native,
+                .sharding = ShardingStrategy::full_shard,
+                .mesh = {.shard = world},
+                .prefetch = Prefetch::both,
+                .precision = GetParam().precision};
+  const std::int64_t share = (model_.parameter_elements() + world - 1) / world;
+  const std::int64_t each = choice.precision == TrainingPrecision::fp32 ? 16 : 18;
+  for (const Offload offload : {Offload::optimizer, Offload::all}) {
+    choice.offload = offload;
+    const Bytes kept = host_memory_of_node(choice, inputs_);
+    EXPECT_EQ(kept, Bytes{2 * each * share});  // 2 ranks of a node
+    // The schedule has padding beside it.
+    Bytes buffers;
+    for (const Buffer& buffer : schedule_of(choice, inputs_).buffers)
+      if (buffer.on_host) buffers += buffer.bytes;
+    EXPECT_GE(buffers * 2, kept);
+    EXPECT_LE(buffers * 2, kept + kept / 50);
+    profile_.memory = 80_GiB;
+    inputs_.host_memory = kept - Bytes{1};
+    const SearchResult result = search({choice}, inputs_, {});
+    ASSERT_EQ(result.others.size(), 1U);
+    EXPECT_EQ(result.others[0].reason, Reason::out_of_host_memory);
+    EXPECT_EQ(result.others[0].memory, kept);
+  }
+  choice.offload = Offload::none;
+  EXPECT_EQ(host_memory_of_node(choice, inputs_), Bytes{});
 }
 
 INSTANTIATE_TEST_SUITE_P(Planner, EverySearch,

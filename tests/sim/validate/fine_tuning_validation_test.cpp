@@ -124,6 +124,60 @@ TEST(FineTuningScenario, KeepsWhatOldBitsAndBytesKept) {
   EXPECT_TRUE(scenario.training.setup.loop.holds_logits);
 }
 
+// The notebooks load in float16 on a T4, double-quantised, and scale the loss; Unsloth publishes
+// Phi-3 with the projections of Mistral.
+TEST(FineTuningScenario, TrainsAsUnslothDoes) {
+  const FineTuningScenario scenario = fine_tuning_scenario(row_of(
+      "unslothai/notebooks nb,Phi-3-medium-4k-instruct,qlora,fp16,1,Tesla T4,single device,2,"
+      "2048,unsloth,adamw_8bit,9.623,reserved,\"grad_accum 4; r=16; not packed unless the "
+      "notebook says so\""));
+  const eager::TrainingSetup& setup = scenario.training.setup;
+  ASSERT_TRUE(setup.fine_tuning->unsloth);
+  EXPECT_TRUE(setup.fine_tuning->unsloth->offloads_inputs);
+  EXPECT_EQ(setup.fine_tuning->base->family, "mistral");
+  EXPECT_EQ(setup.fine_tuning->base->dtype, Dtype::float16);
+  EXPECT_EQ(setup.fine_tuning->quantization->compute_dtype, Dtype::float16);
+  EXPECT_TRUE(setup.fine_tuning->quantization->double_quantization);
+  EXPECT_EQ(setup.forward_autocast, Dtype::float16);
+  EXPECT_TRUE(setup.loop.scales_loss);
+}
+
+std::int64_t trained_elements(const FineTuningScenario& scenario) {
+  std::int64_t elements = 0;
+  for (const Parameter& p : scenario.model.parameters)
+    if (p.trainable) elements += p.elements();
+  return elements;
+}
+
+// The trainable parameters that litgpt's table states. 30 of 32 layers have 10 x 4,096 of a prompt
+// and 32 gates: 1,229,760. The second version has two numbers for each of 42,496 results a layer
+// and 32,000 of the head, and 65 norms of 4,096: 4,279,744.
+TEST(FineTuningScenario, TrainsWhatLitgptsAdaptersTrain) {
+  const auto row = [](const char* model, const char* method) {
+    return row_of(std::string("Lightning-AI/litgpt tutorials/resource-tables.md,") + model + "," +
+                  method +
+                  ",bf16-true,1,A100-SXM4-40GB,single device,1,1034,off,AdamW,9,allocated,");
+  };
+  EXPECT_EQ(trained_elements(fine_tuning_scenario(row("Llama 2 7 B", "adapter"))), 1'229'760);
+  EXPECT_EQ(trained_elements(fine_tuning_scenario(row("Llama 2 7 B", "adapter_v2"))), 4'279'744);
+  EXPECT_EQ(trained_elements(fine_tuning_scenario(row("StableLM Alpha 3 B", "adapter"))), 573'888);
+}
+
+// In axolotl's mimo-7b-qlora.yaml the plug-in of cut-cross-entropy is commented out; its
+// mistral-small-3.1-24B-lora.yml neither packs nor pads samples.
+TEST(FineTuningScenario, FollowsTheFilesOfAxolotl) {
+  const FineTuningScenario mimo = fine_tuning_scenario(row_of(
+      "axolotl-ai-cloud/axolotl examples/mimo/mimo-7b-qlora.yaml,MiMo-7B-RL,qlora,bf16 + 4bit,"
+      "1,unstated,single device,2,2048,on,adamw_bnb_8bit,17.2,VRAM,lora_r 32; cut cross "
+      "entropy"));
+  EXPECT_EQ(mimo.training.setup.model.loss, eager::LanguageLoss::upcast);
+  EXPECT_EQ(why_not_predicted(row_of(
+                "axolotl-ai-cloud/axolotl examples/mistral-small/mistral-small-3.1-24B-lora.yml,"
+                "Mistral-Small-3.1-24B-Instruct-2503,lora,bf16,1,unstated,single device,2,2048,on,"
+                "adamw_bnb_8bit,29.4,VRAM,lora_r 32")),
+            "samples are shorter than the stated length, by how much is not stated");
+}
+
 // Each row of torchtune's table turns one more setting on: the fourth has compiled layers and loss,
 // eight chunks and checkpointing.
 TEST(FineTuningScenario, AddsUpTorchtunesTable) {
@@ -172,9 +226,9 @@ TEST(FineTuningRow, NamesWhatIsNotModelled) {
   EXPECT_EQ(why_not_predicted(row_of("QwenLM/Qwen README,Qwen-7B,qlora,fp16 + GPTQ int4,1,A100,"
                                      "DeepSpeed ZeRO-3,1,1024,on,,12.3,device,")),
             "a quantised base under DeepSpeed is not modelled");
-  EXPECT_EQ(why_not_predicted(row_of("unslothai/notebooks nb,Llama3,qlora,bf16,1,Tesla T4,single "
-                                     "device,1,1024,on,adamw_8bit,7.5,reserved,")),
-            "Unsloth's own kernels are not modelled");
+  EXPECT_EQ(why_not_predicted(row_of("unslothai/notebooks nb,gemma-3-4b-it,qlora,fp16,1,Tesla T4,"
+                                     "single device,1,1024,unsloth,adamw_8bit,7.5,reserved,")),
+            "Unsloth's method qlora is not modelled for gemma3_text");
   EXPECT_EQ(why_not_predicted(row_of("pytorch/torchtune README,Mamba-2.8b,full,bf16,1,A100,single "
                                      "device,1,1024,on,AdamW,7.5,active,")),
             "the shape of Mamba-2.8b is not known");

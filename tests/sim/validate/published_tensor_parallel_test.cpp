@@ -4,10 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "core/pytorch/runtimes/training/recorded_schedule.h"
+#include "sim/kernels/fusion.h"
 #include "sim/validate/published_scenario.h"
 #include "sim/validate/published_update.h"
 
@@ -191,6 +194,84 @@ TEST(PublishedPipeline, EmbeddingAndHeadStandForALayerEachWhereLayersDoNotDivide
   EXPECT_THAT(scenario.pipeline->layers, ::testing::ElementsAre(3, 4, 4, 3));
   row.layers = 13;  // 15 do not divide either
   EXPECT_THAT(published_scenario(row).pipeline->layers, ::testing::ElementsAre(4, 3, 3, 3));
+}
+
+/// Names of what the first layer's attention runs forward.
+std::vector<std::string> attention_of(const PublishedScenario& scenario) {
+  const Schedule schedule = with_kernels(schedule_of(scenario), scenario.kernels);
+  std::vector<std::string> names;
+  const Step& steady = schedule.steps.back();
+  for (std::uint32_t i = steady.actions.begin; i < steady.actions.end; ++i) {
+    const HostAction& action = schedule.program.actions[i];
+    if (action.kind != HostActionKind::launch) continue;
+    const Operation& op = schedule.operations[action.subject];
+    const bool first = op.micro_batch == 0 && op.phase == Phase::forward;
+    if (!first || !op.owner || schedule.owners[op.owner.value] != "transformer.h.0.attn") continue;
+    names.emplace_back(schedule.name(op));
+  }
+  return names;
+}
+
+/// is_kernel_available of Megatron-LM's fused_softmax.py: heads of all sequences in fours.
+TEST(PublishedAttention, MegatronsFusedSoftmaxTakesHeadsInFours) {
+  PublishedRow row = small_row();
+  row.seq = 256;
+  row.global_batch = 4;
+  row.micro_batch = 2;  // 4 heads
+  EXPECT_TRUE(published_scenario(row).kernels.fuses_attention);
+  const auto fused = attention_of(published_scenario(row));
+  row.micro_batch = 1;  // 2 heads
+  EXPECT_FALSE(published_scenario(row).kernels.fuses_attention);
+  const auto apart = attention_of(published_scenario(row));
+  // forward_torch_softmax: float(), times the scale, the mask, the softmax, half(). Fused: one, by
+  // the name of its first operator.
+  EXPECT_THAT(apart,
+              ::testing::ElementsAre("aten.bmm.default", "aten._to_copy.default", "aten.mul.Tensor",
+                                     "aten.masked_fill_.Scalar", "aten._softmax.default",
+                                     "aten._to_copy.default", "aten.native_dropout.default",
+                                     "aten.bmm.default", "aten.clone.default"));
+  EXPECT_THAT(fused, ::testing::ElementsAre("aten.clone.default", "aten.bmm.default",
+                                            "aten.mul.Tensor", "aten.native_dropout.default",
+                                            "aten.bmm.default", "aten.clone.default"));
+}
+
+TEST(PublishedAttention, MegatronsFusedSoftmaxTakesShortRowsInEights) {
+  PublishedRow row = small_row();
+  row.global_batch = 4;
+  row.micro_batch = 2;  // 4 heads of 16 tokens: too short
+  EXPECT_FALSE(published_scenario(row).kernels.fuses_attention);
+  row.seq = 64;  // eight rows to a block
+  EXPECT_FALSE(published_scenario(row).kernels.fuses_attention);
+  row.seq = 132;
+  EXPECT_TRUE(published_scenario(row).kernels.fuses_attention);
+  row.seq = 8192;
+  EXPECT_FALSE(published_scenario(row).kernels.fuses_attention);
+}
+
+/// scaled_upper_triang_masked_softmax.h: of 4 x 256 x 256 scores in 16 bits the backward reads the
+/// lower half of gradient and result, and writes all; the factor is in the same kernel.
+TEST(PublishedAttention, MegatronsFusedSoftmaxReadsScoresBelowTheDiagonal) {
+  PublishedRow row = small_row();
+  row.seq = 256;
+  row.global_batch = 4;
+  row.micro_batch = 2;
+  const PublishedScenario scenario = published_scenario(row);
+  const Schedule schedule = with_kernels(schedule_of(scenario), scenario.kernels);
+  constexpr std::int64_t scores = 4LL * 256 * 256 * 2;
+  int softmaxes = 0;
+  const Step& steady = schedule.steps.back();
+  for (std::uint32_t i = steady.actions.begin; i < steady.actions.end; ++i) {
+    const HostAction& action = schedule.program.actions[i];
+    if (action.kind != HostActionKind::launch) continue;
+    const Operation& op = schedule.operations[action.subject];
+    if (!op.owner || !schedule.owners[op.owner.value].ends_with(".attn")) continue;
+    if (op.phase != Phase::backward || op.recomputed) continue;
+    EXPECT_NE(schedule.name(op), "aten.mul.Tensor");
+    if (schedule.name(op) != "aten._softmax_backward_data.default") continue;
+    EXPECT_EQ(op.bytes.count, 2 * scores / 2 + scores);
+    ++softmaxes;
+  }
+  EXPECT_EQ(softmaxes, 2);  // layers
 }
 
 TEST(PublishedCheckpointing, MegatronsSelectiveRunsOnlyAttentionsCoreAgain) {

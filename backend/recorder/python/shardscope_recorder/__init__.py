@@ -4,7 +4,7 @@ import importlib.abc
 import importlib.util
 import sys
 
-from . import clocks, observer, steps, triton_kernels, world
+from . import clocks, host_optimizers, observer, steps, triton_kernels, world
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
@@ -41,7 +41,8 @@ def start():
                "torch._inductor.runtime.triton_heuristics": [triton_kernels.watch_inductor],
                "torch._inductor.runtime.benchmarking": [triton_kernels.leave_out_benchmarks],
                "triton.runtime.jit": [triton_kernels.watch_triton],
-               "triton.testing": [triton_kernels.leave_out_benchmarks]}
+               "triton.testing": [triton_kernels.leave_out_benchmarks],
+               "deepspeed.ops.adam.cpu_adam": [host_optimizers.watch_deepspeed]}
     for name, added in world.actions().items():
         actions.setdefault(name, []).extend(added)
     sys.meta_path.insert(0, _AfterImport(actions))

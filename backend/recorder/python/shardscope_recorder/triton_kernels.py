@@ -4,46 +4,14 @@ import functools
 import inspect
 
 from . import log
-
-_SHORT = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "float64": "f64", "int64": "i64", "int32": "i32",
-          "bool": "bool", "uint8": "u8", "int8": "i8"}
-
-
-def _described(tensors):
-    """As the observer describes an operator's."""
-    texts = []
-    for tensor in tensors:
-        kind = _SHORT.get(str(tensor.dtype).removeprefix("torch."), str(tensor.dtype))
-        place = "" if tensor.is_cuda else tensor.device.type + ":"
-        text = f"{place}{kind}[{','.join(map(str, tensor.shape))}]"
-        if not tensor.is_contiguous():
-            text += "/" + ",".join(map(str, tensor.stride()))
-        texts.append(text)
-    return log.text(";".join(texts))
-
-
-def _told(run, name_of, tensors_of):
-    """`run`, told as an operator that reads and writes `tensors_of(kernel, arguments, options)`."""
-    @functools.wraps(run)
-    def told(kernel, *arguments, **options):
-        read, written = tensors_of(kernel, arguments, options)
-        log.line("op", log.text(name_of(kernel)), _described(read), -1, 0)
-        try:
-            return run(kernel, *arguments, **options)
-        finally:
-            log.line("end", _described(written))
-    return told
-
-
-def _is_tensor(value):
-    return hasattr(value, "untyped_storage") and hasattr(value, "is_cuda")
+from .operators import is_tensor, told
 
 
 def _of_inductor(kernel, arguments, options):
     """By the names that Inductor gives: in_ptr0, out_ptr0, in_out_ptr0."""
     read, written = [], []
     for name, value in zip(kernel.triton_meta.get("signature", {}), arguments):
-        if not _is_tensor(value):
+        if not is_tensor(value):
             continue
         if not name.startswith("out_ptr"):
             read.append(value)
@@ -54,17 +22,17 @@ def _of_inductor(kernel, arguments, options):
 
 def _of_a_script(kernel, arguments, options):
     """Which of them it writes is not known: each counts once."""
-    return [], [value for value in (*arguments, *options.values()) if _is_tensor(value)]
+    return [], [value for value in (*arguments, *options.values()) if is_tensor(value)]
 
 
 def watch_inductor(module):
     tuner = module.CachingAutotuner
-    tuner.run = _told(tuner.run, lambda kernel: kernel.fn.__name__, _of_inductor)
+    tuner.run = told(tuner.run, lambda kernel: kernel.fn.__name__, _of_inductor)
 
 
 def watch_triton(module):
     function = module.JITFunction
-    function.run = _told(function.run, lambda kernel: kernel.fn.__name__, _of_a_script)
+    function.run = told(function.run, lambda kernel: kernel.fn.__name__, _of_a_script)
 
 
 def _aside(run):

@@ -154,6 +154,31 @@ Tensor QuantizedLayer::dequantized(Session& s, const Tensor& packed) const {
   return mul(s, mul(s, packed, view(s, scales_, {-1, 1})), any_factor);
 }
 
+Tensor QuantizedLayer::dequantized_in(Session& s, const Tensor& packed,
+                                      DequantizeBuffers& buffers) const {
+  static constexpr Operator first{"bitsandbytes.dequantize_4bit.out", OperatorKind::pointwise};
+  static constexpr Operator second{"bitsandbytes.dequantize_blockwise.out",
+                                   OperatorKind::pointwise};
+  const std::int64_t elements = shape_[0] * shape_[1], scales = absmax_.numel();
+  if (!buffers.weight || buffers.weight.dtype() != dtype_)
+    buffers = {empty(s, {elements}, like(packed, dtype_)),
+               empty(s, {scales}, like(packed, Dtype::float32))};
+  // resize_: the larger memory is there before the smaller one goes.
+  if (buffers.weight.numel() < elements)
+    buffers.weight = empty(s, {elements}, like(buffers.weight));
+  if (buffers.absmax.numel() < scales) buffers.absmax = empty(s, {scales}, like(buffers.absmax));
+  const NoGrad no_grad(s);
+  Tensor weight = view(s, slice(s, buffers.weight, 0, 0, elements), shape_);
+  Tensor absmax = absmax_;
+  if (settings_.double_quantization) {
+    absmax = slice(s, buffers.absmax, 0, 0, scales);
+    dispatched(s, second, {&absmax_, &second_absmax_, &second_code_}, {&absmax});
+    add_(s, absmax, offset_);
+  }
+  dispatched(s, first, {&packed, &absmax}, {&weight});
+  return weight;
+}
+
 QuantizedLayer::Copy QuantizedLayer::copied(Session& s, const Module& module) const {
   Copy copy;
   const auto copy_state = [&] {

@@ -12,6 +12,11 @@
 
 namespace shardscope::eager {
 
+/// Memory that weights are dequantised into one after the other, as large as the largest of them.
+struct DequantizeBuffers {
+  Tensor weight, absmax;
+};
+
 /// Linear4bit's or Linear8bitLt's state beside the packed weight, which is a parameter of the
 /// module.
 class QuantizedLayer {
@@ -36,6 +41,8 @@ class QuantizedLayer {
   void let_go();
   /// dequantize_module_weight: of 4 bits in the weight's dtype before, of int8 in float32.
   Tensor dequantized(Session& s, const Tensor& packed) const;
+  /// The same of 4 bits into `buffers`, which grow where they are too small.
+  Tensor dequantized_in(Session& s, const Tensor& packed, DequantizeBuffers& buffers) const;
   /// copy.deepcopy of the module: its tensors live until the copy is let go.
   struct Copy {
     Tensors tensors;

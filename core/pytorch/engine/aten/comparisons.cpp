@@ -101,15 +101,24 @@ Tensor where(Session& s, Tensor condition, Tensor self, Tensor other) {
   return where_operator(s, condition, self, other, node);
 }
 
+namespace {
+
+NodeRef masked_fill_node(Session& s, const Tensor& self, const Tensor& mask) {
+  NodeRef node = make_node(s, "MaskedFillBackward0", {&self},
+                           [](Session& in, Node& me, Tensors& gradients) -> Tensors {
+                             const Tensor saved = me.saved(in, "mask");
+                             return {masked_fill(in, gradients[0], saved, 0)};
+                           });
+  if (node) node->save(s, "mask", mask);
+  return node;
+}
+
+}  // namespace
+
 Tensor masked_fill(Session& s, Tensor self, Tensor mask, Number value) {
   static constexpr Operator op{"aten.masked_fill.Scalar", OperatorKind::pointwise};
   const LetGo let_go{self, mask};
-  const NodeRef node = make_node(s, "MaskedFillBackward0", {&self},
-                                 [](Session& in, Node& me, Tensors& gradients) -> Tensors {
-                                   const Tensor saved = me.saved(in, "mask");
-                                   return {masked_fill(in, gradients[0], saved, 0)};
-                                 });
-  if (node) node->save(s, "mask", mask);
+  const NodeRef node = masked_fill_node(s, self, mask);
   (void)value;
   Tensor result = allocate_output(s, {&self, &mask}, self.dtype());
   dispatched(s, op, {&self, &mask}, {&result});
@@ -120,9 +129,12 @@ Tensor masked_fill(Session& s, Tensor self, Tensor mask, Number value) {
 Tensor masked_fill_(Session& s, Tensor self, Tensor mask, Number) {
   static constexpr Operator op{"aten.masked_fill_.Scalar", OperatorKind::pointwise};
   const LetGo let_go{mask};
-  if (any_requires_grad(s, std::array{static_cast<const Tensor*>(&self)})) refuse_gradient(op.name);
+  if (self->is_view && any_requires_grad(s, std::array{static_cast<const Tensor*>(&self)}))
+    refuse_gradient(op.name);
+  const NodeRef node = masked_fill_node(s, self, mask);
   ++self->version;
   dispatched(s, op, {&self, &mask}, {&self});
+  set_history(s, self, node);
   return self;
 }
 

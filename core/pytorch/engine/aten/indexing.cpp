@@ -82,8 +82,19 @@ Tensor embedding(Session& s, Tensor weight, Tensor indices) {
 
 Tensor gather(Session& s, Tensor self, int /*dim*/, Tensor index) {
   const LetGo let_go{self, index};
+  const auto formula = [sizes = self.sizes()](Session& in, Node& me,
+                                              Tensors& gradients) -> Tensors {
+    const Tensor kept = me.saved(in, "index");
+    return {scatter_add_(in, new_zeros(in, gradients[0], sizes), kept, gradients[0])};
+  };
+  const NodeRef node = make_node(s, "GatherBackward0", {&self}, formula);
+  if (node) {
+    node->save(s, "self", self);
+    node->save(s, "index", index);
+  }
   const Tensor result = allocate(s, like(self), index.sizes());
   dispatched(s, gather_op, {&self, &index}, {&result});
+  set_history(s, result, node);
   return result;
 }
 
@@ -149,6 +160,15 @@ Tensor scatter_add_(Session& s, Tensor self, Tensor index, Tensor source) {
     refuse_gradient("scatter_add_");
   ++self->version;
   dispatched(s, scatter_add_op, {&self, &index, &source}, {&self});
+  return self;
+}
+
+Tensor scatter_(Session& s, Tensor self, Tensor index) {
+  const LetGo let_go{index};
+  if (any_requires_grad(s, std::array{static_cast<const Tensor*>(&self)}))
+    refuse_gradient("scatter_");
+  ++self->version;
+  dispatched(s, scatter_value_op, {&self, &index}, {&self});
   return self;
 }
 

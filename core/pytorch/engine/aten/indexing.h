@@ -10,7 +10,7 @@ namespace shardscope::eager {
 
 /// torch.nn.functional.embedding.
 Tensor embedding(Session& s, Tensor weight, Tensor indices);
-/// torch.gather of what requires no gradient.
+/// torch.gather.
 Tensor gather(Session& s, Tensor self, int dim, Tensor index);
 /// self[indices...]: the first dimensions, one index tensor each.
 Tensor index(Session& s, Tensor self, Tensors indices);
@@ -21,6 +21,8 @@ Tensor index_put_(Session& s, Tensor self, Tensors indices, Tensor values);
 Tensor index_add_(Session& s, Tensor self, Tensor index, Tensor source);
 /// self.scatter_add_(0, index, source), of what requires no gradient.
 Tensor scatter_add_(Session& s, Tensor self, Tensor index, Tensor source);
+/// self.scatter_(1, index, number), of what requires no gradient.
+Tensor scatter_(Session& s, Tensor self, Tensor index);
 /// torch.nonzero, whose result has as many rows as the values say.
 Tensor nonzero(Session& s, Tensor self, std::int64_t rows);
 /// torch.nn.functional.one_hot, which looks at the values first.

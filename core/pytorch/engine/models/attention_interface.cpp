@@ -73,6 +73,24 @@ AttentionResult attend_eagerly(Session& s, const AttentionCall& call) {
   return {std::move(output), std::move(weights)};
 }
 
+/// Megatron-LM's DotProductAttention where its fused softmax does not take the shape: the softmax
+/// in float32, by PyTorch's operators. Source: Megatron-LM core/fusions/fused_softmax.py
+/// (forward_torch_softmax), core/transformer/dot_product_attention.py (baddbmm with a factor).
+AttentionResult attend_as_megatron(Session& s, const AttentionCall& call) {
+  const Tensor key = repeat_heads(s, call.key, call.groups);
+  const Tensor value = repeat_heads(s, call.value, call.groups);
+  Tensor weights = matmul(s, call.query, transpose(s, key, 2, 3));
+  weights = to(s, std::move(weights), Dtype::float32);
+  weights = mul(s, std::move(weights), any_factor);
+  if (call.mask) weights = masked_fill_(s, std::move(weights), call.mask, 0);
+  weights = softmax(s, std::move(weights), -1);
+  weights = to(s, std::move(weights), call.query.dtype());
+  weights = dropout(s, std::move(weights), call.dropout, true);
+  Tensor output = transpose(s, matmul(s, weights, value), 1, 2);
+  if (call.contiguous_output) output = contiguous(s, output);
+  return {std::move(output), std::move(weights)};
+}
+
 /// use_gqa_in_sdpa on cuda and cpu.
 bool groups_in_kernel(const AttentionCall& call) {
   constexpr std::int64_t largest_head = 256;
@@ -140,8 +158,15 @@ Tensor empty_list(Session& s, const Tensor& states) { return tensor(s, {0}, like
 }  // namespace
 
 AttentionResult attend(Session& s, const Context& context, const AttentionCall& call) {
-  return context->settings.attention == AttentionImplementation::sdpa ? attend_fused(s, call)
-                                                                      : attend_eagerly(s, call);
+  switch (context->settings.attention) {
+    case AttentionImplementation::sdpa:
+      return attend_fused(s, call);
+    case AttentionImplementation::megatron:
+      return attend_as_megatron(s, call);
+    case AttentionImplementation::eager:
+      break;
+  }
+  return attend_eagerly(s, call);
 }
 
 Tensor repeat_heads(Session& s, const Tensor& states, std::int64_t times) {

@@ -70,6 +70,7 @@ struct ClassForward {
 /// The tables of the families.
 std::span<const ClassForward> bert_forwards();
 std::span<const ClassForward> bloom_forwards();
+std::span<const ClassForward> deepseek_v3_forwards();
 std::span<const ClassForward> gated_decoder_forwards();
 std::span<const ClassForward> gpt2_forwards();
 std::span<const ClassForward> gpt_neox_forwards();

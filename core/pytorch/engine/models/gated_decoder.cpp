@@ -7,6 +7,7 @@
 #include "core/pytorch/engine/aten/indexing.h"
 #include "core/pytorch/engine/aten/random.h"
 #include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/models/adaption_prompt.h"
 #include "core/pytorch/engine/models/attention_interface.h"
 #include "core/pytorch/engine/models/heads.h"
 #include "core/pytorch/engine/models/layers.h"
@@ -191,6 +192,15 @@ Module::Forward attention_of(const Context& context, const Module& owner,
                                      .groups = shape.heads / shape.kv_heads,
                                      .soft_cap = shape.soft_cap,
                                      .sinks = form.sinks ? module.parameter("sinks") : Tensor()});
+    if (has_adaption_prompt(module))
+      result.output = with_adaption_prompt(s, {.module = module,
+                                               .query = states.query,
+                                               .attended = std::move(result.output),
+                                               .project = [&](const Tensor& prompt) {
+                                                 Projections of =
+                                                     form.project(s, module, prompt, shape);
+                                                 return std::pair(of.key, of.value);
+                                               }});
     Tensor output = contiguous(s, reshape(s, result.output, {hidden.size(0), hidden.size(1), -1}));
     result.output.reset();
     output = call_one(s, module.child(form.out), {output});
@@ -590,6 +600,14 @@ Module::Forward scaled_embedding(const Context&, const Module&) {
 }
 
 constexpr ClassForward table[] = {
+    {"DeepseekV3DecoderLayer", layer},
+    {"DeepseekV3ForCausalLM", causal_language_forward},
+    {"DeepseekV3ForSequenceClassification", generic_classification_forward},
+    {"DeepseekV3ForTokenClassification", generic_token_forward},
+    {"DeepseekV3MLP", gated_feed_forward},
+    {"DeepseekV3Model", mixture_base},
+    {"DeepseekV3RMSNorm", rms_norm_forward},
+    {"DeepseekV3RotaryEmbedding", rotary_embedding_forward},
     {"Gemma2Attention", attention},
     {"Gemma2DecoderLayer", gemma_layer},
     {"Gemma2ForCausalLM", causal_language_forward},

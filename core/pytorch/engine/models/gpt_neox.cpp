@@ -1,5 +1,6 @@
 // GPT-NeoX's forwards. Source: transformers 5.23, models/gpt_neox/modeling_gpt_neox.py.
 #include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/models/adaption_prompt.h"
 #include "core/pytorch/engine/models/attention_interface.h"
 #include "core/pytorch/engine/models/heads.h"
 #include "core/pytorch/engine/models/layers.h"
@@ -11,6 +12,13 @@
 namespace shardscope::eager {
 namespace {
 
+/// Query, key and value of each head beside each other: (B, H, T, 3 D).
+Tensor fused_projection(Session& s, Module& module, const Tensor& hidden, std::int64_t head_size) {
+  Tensor fused = call_one(s, module.child("query_key_value"), {hidden});
+  fused = view(s, std::move(fused), {hidden.size(0), hidden.size(1), -1, 3 * head_size});
+  return transpose(s, std::move(fused), 1, 2);
+}
+
 /// {hidden states, mask, position ids, cos, sin}.
 Module::Forward attention(const Context& context, const Module& owner) {
   const ModelConfig& config = context->config;
@@ -20,9 +28,7 @@ Module::Forward attention(const Context& context, const Module& owner) {
   const std::size_t layer = layer_number(owner.name);
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const Tensor& hidden = arguments[0];
-    Tensor fused = call_one(s, module.child("query_key_value"), {hidden});
-    fused = view(s, std::move(fused), {hidden.size(0), hidden.size(1), -1, 3 * head_size});
-    fused = transpose(s, std::move(fused), 1, 2);
+    const Tensor fused = fused_projection(s, module, hidden, head_size);
     Tensor query, key, value;
     {
       Tensors parts = chunk(s, fused, 3, -1);
@@ -38,6 +44,15 @@ Module::Forward attention(const Context& context, const Module& owner) {
                                      .value = value,
                                      .mask = arguments[1],
                                      .dropout = module.training ? dropout : 0});
+    if (has_adaption_prompt(module))
+      result.output = with_adaption_prompt(
+          s, {.module = module,
+              .query = query,
+              .attended = std::move(result.output),
+              .project = [&](const Tensor& prompt) {
+                Tensors parts = chunk(s, fused_projection(s, module, prompt, head_size), 3, -1);
+                return std::pair(std::move(parts[1]), std::move(parts[2]));
+              }});
     Tensor output = contiguous(s, reshape(s, result.output, {hidden.size(0), hidden.size(1), -1}));
     result.output.reset();
     output = call_one(s, module.child("dense"), {output});

@@ -7,6 +7,7 @@
 
 #include "core/pytorch/engine/aten/indexing.h"
 #include "core/pytorch/engine/aten/matmul.h"
+#include "core/pytorch/engine/aten/matmul_out.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/dispatch.h"
 #include "core/pytorch/engine/kernel_scratch.h"
@@ -53,18 +54,6 @@ std::pair<Tensor, Tensor> turned(Session& s, const Tensor& query, const Tensor& 
   const Tensor k = contiguous(s, transpose(s, key, 1, 2));
   dispatched(s, op, {&q, &k, &cos, &sin}, {&q, &k});
   return {transpose(s, q, 1, 2), transpose(s, k, 1, 2)};
-}
-
-/// A product into memory that is there: torch.mm(a, b, out=...).
-void mm_out(Session& s, const Tensor& a, const Tensor& b, const Tensor& out) {
-  static constexpr Operator op{"aten.mm.out", OperatorKind::matmul};
-  dispatched(s, op, {&a, &b}, {&out}, 2 * a.size(0) * a.size(1) * b.size(1));
-}
-
-/// torch.addmm(sum, a, b, out=sum).
-void addmm_out(Session& s, const Tensor& sum, const Tensor& a, const Tensor& b) {
-  static constexpr Operator op{"aten.addmm.out", OperatorKind::matmul};
-  dispatched(s, op, {&sum, &a, &b}, {&sum}, 2 * a.size(0) * a.size(1) * b.size(1));
 }
 
 bool is_half(Dtype dtype) { return dtype == Dtype::bfloat16 || dtype == Dtype::float16; }

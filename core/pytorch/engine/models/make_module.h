@@ -13,8 +13,8 @@
 
 namespace shardscope::eager {
 
-/// attn_implementation.
-enum class AttentionImplementation : std::uint8_t { eager, sdpa };
+/// attn_implementation; megatron: Megatron-LM's own products and softmax, without its fused kernel.
+enum class AttentionImplementation : std::uint8_t { eager, sdpa, megatron };
 /// experts_implementation: all experts in one launch, or a loop over them.
 enum class ExpertsImplementation : std::uint8_t { grouped_mm, loop };
 

@@ -1,5 +1,5 @@
-// Mixtral's and Qwen3-MoE's experts. Source: transformers 5.23, models/mixtral/modeling_mixtral.py
-// and integrations/moe.py.
+// Mixtral's and Qwen3-MoE's experts, and DeepSeek-V3's. Source: transformers 5.23,
+// models/mixtral/modeling_mixtral.py and integrations/moe.py.
 #include <algorithm>
 
 #include "core/pytorch/engine/aten/indexing.h"
@@ -131,8 +131,9 @@ Module::Forward experts(const Context& context, const Module& owner) {
 }
 
 constexpr ClassForward table[] = {
-    {"MixtralExperts", experts},  {"MixtralSparseMoeBlock", block},  {"MixtralTopKRouter", router},
-    {"Qwen3MoeExperts", experts}, {"Qwen3MoeSparseMoeBlock", block}, {"Qwen3MoeTopKRouter", router},
+    {"DeepseekV3Experts", experts}, {"MixtralExperts", experts},  {"MixtralSparseMoeBlock", block},
+    {"MixtralTopKRouter", router},  {"Qwen3MoeExperts", experts}, {"Qwen3MoeSparseMoeBlock", block},
+    {"Qwen3MoeTopKRouter", router},
 };
 
 }  // namespace

@@ -169,4 +169,29 @@ std::pair<Tensor, Tensor> apply_interleaved_rotary(Session& s, const Tensor& que
   return turned_and_joined(s, query, key, cosines, sines, rotate_every_two);
 }
 
+std::pair<Tensor, Tensor> apply_paired_rotary(Session& s, const Tensor& query, const Tensor& key,
+                                              const Tensor& cos, const Tensor& sin) {
+  const auto of_pairs = [&](const Tensor& given) {
+    return unsqueeze(s, indexed_slice(s, given, -1, 0, given.size(-1) / 2), 1);
+  };
+  const Tensor cosines = of_pairs(cos);
+  const Tensor sines = of_pairs(sin);
+  const auto every_second = [&](const Tensor& x, std::int64_t first) {
+    return slice(s, x, 3, first, to_the_end, 2);
+  };
+  const Tensor query_even = every_second(query, 0), query_odd = every_second(query, 1);
+  const Tensor key_even = every_second(key, 0), key_odd = every_second(key, 1);
+  const auto turned = [&](const Tensor& even, const Tensor& odd) {
+    Tensor first = mul(s, even, cosines);
+    first = sub(s, std::move(first), mul(s, odd, sines));
+    Tensor second = mul(s, odd, cosines);
+    second = add(s, std::move(second), mul(s, even, sines));
+    const LetGo list{second, first};  // as Python lets go of a list's elements, the last one first
+    return cat(s, {first, second}, -1);
+  };
+  Tensor turned_query = turned(query_even, query_odd);
+  Tensor turned_key = turned(key_even, key_odd);
+  return {std::move(turned_query), std::move(turned_key)};
+}
+
 }  // namespace shardscope::eager

@@ -28,6 +28,9 @@ std::pair<Tensor, Tensor> apply_neox_rotary(Session& s, const Tensor& query, con
 std::pair<Tensor, Tensor> apply_interleaved_rotary(Session& s, const Tensor& query,
                                                    const Tensor& key, const Tensor& cos,
                                                    const Tensor& sin);
+/// modeling_deepseek_v3.py's apply_rotary_pos_emb_interleave: neighbours, which come out as halves.
+std::pair<Tensor, Tensor> apply_paired_rotary(Session& s, const Tensor& query, const Tensor& key,
+                                              const Tensor& cos, const Tensor& sin);
 /// modeling_gpt_oss.py's: the halves of a head, by cos and sin of half its size.
 std::pair<Tensor, Tensor> apply_half_rotary(Session& s, const Tensor& query, const Tensor& key,
                                             const Tensor& cos, const Tensor& sin);

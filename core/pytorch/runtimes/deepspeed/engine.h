@@ -32,6 +32,8 @@ class Engine {
   void backward(const Tensor& loss);
   /// Steps and clears gradients where an accumulation ends.
   void step();
+  /// Counts so many micro-batches that are not run: the accumulation ends earlier by them.
+  void leave_out(int micro_batches) { micro_steps_ += micro_batches; }
   /// What DeepSpeed holds now by itself, with the state of the optimizer: flat parameters, masters,
   /// buckets, gradients on their way.
   std::vector<HeldTensor> held() const;

@@ -26,26 +26,30 @@ Tensor whole(Session& s, const Tensor& buffer, const PartitionedParameter& p) {
 /// AllGatherHandle: the parameter is the buffer's beginning.
 class PartitionedParameters::Single final : public GatherHandle {
  public:
-  Single(PartitionedParameters& all, std::size_t index) : all_(all), indices_{index} {}
+  Single(PartitionedParameters& all, std::size_t index, WorkId work)
+      : all_(all), indices_{index}, work_(work) {}
   const ParameterIndices& parameters() const override { return indices_; }
   void wait() override {
     for (Watcher* watcher : all_.setup_.watchers) watcher->on_gather_wait(all_.setup_.s, indices_);
+    all_.setup_.s.wait_work(std::exchange(work_, {}));
     all_[indices_.front()].status = GatherStatus::available;
   }
 
  private:
   PartitionedParameters& all_;
   ParameterIndices indices_;
+  WorkId work_;
 };
 
 /// AllGatherCoalescedHandle: every parameter is put together from the ranks' parts.
 class PartitionedParameters::Coalesced final : public GatherHandle {
  public:
-  Coalesced(PartitionedParameters& all, ParameterIndices indices, Tensor flat, int ranks,
-            bool secondary)
+  Coalesced(PartitionedParameters& all, ParameterIndices indices, Tensor flat, WorkId work,
+            int ranks, bool secondary)
       : all_(all),
         indices_(std::move(indices)),
         flat_(std::move(flat)),
+        work_(work),
         ranks_(ranks),
         secondary_(secondary) {}
   const ParameterIndices& parameters() const override { return indices_; }
@@ -54,6 +58,7 @@ class PartitionedParameters::Coalesced final : public GatherHandle {
     for (Watcher* watcher : all_.setup_.watchers) watcher->on_gather_wait(s, indices_);
     if (done_) return;
     done_ = true;
+    s.wait_work(work_);
     const std::int64_t part = flat_.numel() / ranks_;
     std::int64_t offset = 0;
     for (const std::size_t index : indices_) {
@@ -82,6 +87,7 @@ class PartitionedParameters::Coalesced final : public GatherHandle {
   PartitionedParameters& all_;
   ParameterIndices indices_;
   Tensor flat_;
+  WorkId work_;
   int ranks_;
   bool secondary_;
   bool done_ = false;
@@ -136,9 +142,10 @@ std::shared_ptr<GatherHandle> PartitionedParameters::gather_one(std::size_t inde
   const ProcessGroup& group = p.secondary ? *secondary_group_ : world_;
   const Tensor& source = p.secondary ? p.secondary : p.partition;
   const Tensor buffer = empty(s, {source.numel() * group.size()}, like(p.parameter));
-  all_gather_single(s, group, buffer, to(s, source, {.device = s.settings.device}), true);
+  const WorkId work =
+      all_gather_single(s, group, buffer, to(s, source, {.device = s.settings.device}), true);
   p.parameter.set_data(whole(s, buffer, p));
-  return std::make_shared<Single>(*this, index);
+  return std::make_shared<Single>(*this, index, work);
 }
 
 /// _no_gather_coalesced.
@@ -173,8 +180,9 @@ std::shared_ptr<GatherHandle> PartitionedParameters::gather(ParameterIndices ind
     own.push_back(to(s, source(index), {.device = s.settings.device}));
   const Tensor part = narrow(s, flat, 0, elements * group.rank, elements);
   dispatched(s, cat_out_op, own, Tensors{part});
-  all_gather_single(s, group, flat, part, true);
-  return std::make_shared<Coalesced>(*this, std::move(indices), flat, group.size(), secondary);
+  const WorkId work = all_gather_single(s, group, flat, part, true);
+  return std::make_shared<Coalesced>(*this, std::move(indices), flat, work, group.size(),
+                                     secondary);
 }
 
 void PartitionedParameters::gather_now(const ParameterIndices& indices) {
@@ -189,9 +197,12 @@ void PartitionedParameters::gather_now(const ParameterIndices& indices) {
   for (const std::size_t index : missing)
     buffers.push_back(empty(s, {all_[index].partition_elements * world_.size()},
                             {all_[index].parameter.dtype(), s.settings.device}));
+  std::vector<WorkId> works;
   for (std::size_t i = 0; i < missing.size(); ++i)
-    all_gather_single(s, world_, buffers[i],
-                      to(s, all_[missing[i]].partition, {.device = s.settings.device}), several);
+    works.push_back(all_gather_single(
+        s, world_, buffers[i], to(s, all_[missing[i]].partition, {.device = s.settings.device}),
+        several));
+  for (const WorkId work : works) s.wait_work(work);
   for (std::size_t i = 0; i < missing.size(); ++i) {
     PartitionedParameter& p = all_[missing[i]];
     p.parameter.set_data(whole(s, buffers[i], p));

@@ -9,6 +9,10 @@
 
 namespace shardscope::eager {
 
+/// What moves less in the host's memory takes the host no longer than to dispatch it, which is
+/// counted for all.
+inline constexpr Bytes least_host_work{64 << 10};
+
 /// What of an operator its name and kind alone tell.
 struct OperatorTrait {
   WorkKind kind = WorkKind::pointwise;

@@ -391,10 +391,8 @@ void ScheduleRecorder::launch(const Session& s, const OperatorCall& call,
   writer_.launch(lane, operation);
 }
 
-/// What is small takes the host no longer than to dispatch it, which is counted for all.
 bool ScheduleRecorder::takes_host_time(const OperatorCall& call, const OperatorTrait& trait) const {
-  constexpr Bytes small{64 << 10};
-  return step_open_ && times_ == 1 && work_of(call, trait).bytes >= small;
+  return step_open_ && times_ == 1 && work_of(call, trait).bytes >= least_host_work;
 }
 
 /// An operator on tensors of the host is done when it returns.

@@ -24,6 +24,7 @@ class DeepSpeedModel final : public ParallelModel, private ModelEngine {
   Tensors forward(Arguments batch) override;
   void backward(const Tensor& loss) override { engine_.backward(loss); }
   void step() override { engine_.step(); }
+  void leave_out(int micro_batches) override { engine_.leave_out(micro_batches); }
   std::vector<HeldTensor> held() const override { return engine_.held(); }
   const std::deque<ParameterOptimizer>& optimizers() const override;
 

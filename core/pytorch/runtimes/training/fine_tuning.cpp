@@ -6,6 +6,8 @@
 #include "core/pytorch/engine/adapters/described.h"
 #include "core/pytorch/engine/adapters/lora.h"
 #include "core/pytorch/engine/adapters/pretrained.h"
+#include "core/pytorch/engine/adapters/unsloth.h"
+#include "core/pytorch/engine/adapters/unsloth_checkpoint.h"
 #include "core/pytorch/engine/copies.h"
 
 namespace shardscope::eager {
@@ -20,6 +22,14 @@ Module& input_embedding(Module& root) {
                .way_out = {}});
 }
 
+/// Of quantised weights Unsloth's functions are known here for those of 4 bits alone.
+void check_unsloth_base(const FineTuningSetup& setup) {
+  if (!setup.unsloth || !setup.quantization || setup.quantization->is_4bit()) return;
+  throw Error({.where = "Unsloth",
+               .what = "a base in other than bitsandbytes' 4 bits is not predicted here",
+               .way_out = "quantise it by nf4 or fp4, or leave Unsloth out"});
+}
+
 FineTuned loaded(Session& s, Session& maker, const FineTuningInput& input) {
   if (!input.setup.from_pretrained)
     return {make_module(maker, *input.setup.base, input.config, input.settings), {}};
@@ -31,17 +41,25 @@ FineTuned loaded(Session& s, Session& maker, const FineTuningInput& input) {
   return {std::move(pretrained.module), std::move(pretrained.quantized)};
 }
 
-void enable_checkpointing(Module& root, const FineTuningSetup& setup) {
+void enable_checkpointing(Session& s, Module& root, const FineTuningSetup& setup) {
   const std::vector<std::string>& names = setup.checkpointed_layers;
-  for (Module* module : modules_of(root))
-    if (std::find(names.begin(), names.end(), module->name) != names.end())
+  std::shared_ptr<UnslothCheckpoints> offloading;
+  if (setup.unsloth && setup.unsloth->offloads_inputs && !names.empty())
+    offloading = std::make_shared<UnslothCheckpoints>(s, setup.base->dtype);
+  for (Module* module : modules_of(root)) {
+    if (std::find(names.begin(), names.end(), module->name) == names.end()) continue;
+    if (offloading)
+      unsloth_checkpoint_forward(*module, offloading);
+    else
       checkpoint_forward(*module, setup.checkpointing);
+  }
 }
 
-void adapt(Session& s, FineTuned& tuned, const FineTuningSetup& setup) {
+void adapt(Session& s, FineTuned& tuned, const FineTuningInput& input) {
+  const FineTuningSetup& setup = input.setup;
   Module& base = *tuned.module;
   if (setup.prepares_for_kbit) prepare_for_kbit_training(s, base, tuned.quantized);
-  enable_checkpointing(base, setup);
+  enable_checkpointing(s, base, setup);
   // transformers' gradient_checkpointing_enable asks for them itself.
   if (setup.input_gradients || !setup.checkpointed_layers.empty())
     require_input_gradients(input_embedding(base));
@@ -49,6 +67,16 @@ void adapt(Session& s, FineTuned& tuned, const FineTuningSetup& setup) {
     tuned.module =
         put_adapter(s, tuned.module, {.config = *setup.adapter, .quantized = tuned.quantized});
   }
+  if (setup.litgpt_adapter)
+    put_litgpt_adapter(s, *tuned.module,
+                       {.adapter = *setup.litgpt_adapter,
+                        .config = input.config,
+                        .quantized = tuned.quantized,
+                        .dtype = setup.base->dtype});
+  if (setup.unsloth)
+    patch_unsloth(
+        s, *tuned.module,
+        {.settings = *setup.unsloth, .config = input.config, .quantized = tuned.quantized});
   if (!setup.trainable_dtype) return;
   const NoGrad no_grad(s);
   for (const NamedParameter& p : named_parameters_of(*tuned.module))
@@ -59,9 +87,10 @@ void adapt(Session& s, FineTuned& tuned, const FineTuningSetup& setup) {
 
 FineTuned fine_tuned(Session& s, Session& maker, const FineTuningInput& input,
                      const SetupProbe& probe) {
+  check_unsloth_base(input.setup);
   FineTuned tuned = loaded(s, maker, input);
   if (probe) probe(SetupMoment::loaded);
-  adapt(s, tuned, input.setup);
+  adapt(s, tuned, input);
   if (probe) probe(SetupMoment::adapted);
   return tuned;
 }

@@ -11,7 +11,9 @@
 #include "core/model/lora_config.h"
 #include "core/model/model.h"
 #include "core/model/quantization.h"
+#include "core/pytorch/engine/adapters/litgpt.h"
 #include "core/pytorch/engine/adapters/quantized.h"
+#include "core/pytorch/engine/adapters/unsloth.h"
 #include "core/pytorch/engine/checkpoint.h"
 #include "core/pytorch/engine/models/make_module.h"
 
@@ -30,7 +32,10 @@ struct FineTuningSetup {
   CheckpointOptions checkpointing = {};
   bool input_gradients = false;  ///< enable_input_require_grads
   std::optional<LoraConfig> adapter = {};
-  std::optional<Dtype> trainable_dtype = {};  ///< of what trains after all that
+  std::optional<LitgptAdapter> litgpt_adapter = {};  ///< in place of `adapter`
+  std::optional<Dtype> trainable_dtype = {};         ///< of what trains after all that
+  /// Unsloth's FastLanguageModel loads and adapts; its checkpoints go around `checkpointed_layers`.
+  std::optional<UnslothSettings> unsloth = {};
 };
 
 /// Moments of a training's set-up at which a caller may look at what there is.

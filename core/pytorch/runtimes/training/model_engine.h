@@ -18,6 +18,8 @@ class ModelEngine {
   virtual void backward(const Tensor& loss) = 0;
   /// Ends a micro-batch: steps and clears gradients where an accumulation ends.
   virtual void step() = 0;
+  /// Counts so many micro-batches that are not run.
+  virtual void leave_out(int micro_batches) = 0;
   /// What it holds now by itself.
   virtual std::vector<HeldTensor> held() const = 0;
   /// The optimizer's parameter groups.

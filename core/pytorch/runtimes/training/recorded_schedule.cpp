@@ -21,7 +21,7 @@ void begin_phase_after(ScheduleRecorder& recorder, TrainingRun& run, Moment mome
   const TrainingSettings& settings = run.loop().settings();
   const bool last = micro_batch + 1 == settings.micro_batches;
   name_held(recorder, run);
-  if (moment == Moment::start) recorder.begin_phase(Phase::forward, 0);
+  if (moment == Moment::start) recorder.begin_phase(Phase::forward, micro_batch);
   if (moment == Moment::loss) recorder.begin_phase(Phase::backward, micro_batch);
   if (moment == Moment::backward && !last) recorder.begin_phase(Phase::forward, micro_batch + 1);
   if (moment == Moment::backward && last) {
@@ -53,25 +53,28 @@ std::span<const char* const> steps_until_steady(const TrainingSetup& setup) {
   return training_steps;
 }
 
-void record_steps(ScheduleRecorder& recorder, TrainingRun& run, std::span<const char* const> steps,
+void record_steps(ScheduleRecorder& recorder, TrainingRun& run, const RecordedSteps& steps,
                   ProgramListener* listener) {
   name_groups(recorder, run.groups());
   recorder.name_model(run.model().module());
   for (const Tensor& input : run.loop().inputs())
     recorder.name_buffer(input, MemoryCategory::inputs, "batch");
-  for (const char* label : steps) {
+  for (const char* const& label : steps.labels) {
     recorder.begin_step(label);
-    run.loop().iteration([&](Moment moment, int micro_batch) {
-      begin_phase_after(recorder, run, moment, micro_batch);
-      if (listener != nullptr) listener->on_program(recorder.schedule());
-    });
+    const bool last = &label == &steps.labels.back();
+    run.loop().iteration(
+        [&](Moment moment, int micro_batch) {
+          begin_phase_after(recorder, run, moment, micro_batch);
+          if (listener != nullptr) listener->on_program(recorder.schedule());
+        },
+        last ? 0 : steps.left_out);
   }
   recorder.end_step();
 }
 
 Schedule recorded_schedule(const shardscope::Model& model, const JsonValue& config,
                            const TrainingSetup& setup, const KernelDevice& device,
-                           std::span<const char* const> steps, ProgramListener* listener) {
+                           const RecordedSteps& steps, ProgramListener* listener) {
   ScheduleRecorder recorder(device, setup.session.device);
   Session session(setup.session);
   session.observe(recorder);

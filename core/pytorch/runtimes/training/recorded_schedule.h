@@ -13,6 +13,13 @@ namespace shardscope::eager {
 /// The first iterations of a loop, of which the third one repeats.
 inline constexpr std::array training_steps{"1", "2", "steady"};
 
+/// Iterations of a loop that are recorded.
+struct RecordedSteps {
+  std::span<const char* const> labels = training_steps;
+  /// So many micro-batches, from the first on, are not run by all but the last iteration.
+  int left_out = 0;
+};
+
 /// The iterations up to the one that repeats. DDP rebuilds its buckets in the second one, of a
 /// static graph, whose first backward only counts, in the third.
 std::span<const char* const> steps_until_steady(const TrainingSetup& setup);
@@ -22,12 +29,10 @@ std::span<const char* const> steps_until_steady(const TrainingSetup& setup);
 /// TrainingRun and the listener do.
 Schedule recorded_schedule(const shardscope::Model& model, const JsonValue& config,
                            const TrainingSetup& setup, const KernelDevice& device = {},
-                           std::span<const char* const> steps = training_steps,
-                           ProgramListener* listener = nullptr);
+                           const RecordedSteps& steps = {}, ProgramListener* listener = nullptr);
 
 /// Runs an iteration of the loop for every step.
-void record_steps(ScheduleRecorder& recorder, TrainingRun& run,
-                  std::span<const char* const> steps = training_steps,
+void record_steps(ScheduleRecorder& recorder, TrainingRun& run, const RecordedSteps& steps = {},
                   ProgramListener* listener = nullptr);
 
 }  // namespace shardscope::eager

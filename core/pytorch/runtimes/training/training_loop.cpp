@@ -74,9 +74,10 @@ Arguments TrainingLoop::batch_of(int number) const {
   return {inputs_[place], Tensor(), in_model ? inputs_[place + 1] : Tensor()};
 }
 
-void TrainingLoop::iteration(const Probe& probe) {
-  probe(Moment::start, 0);
-  for (int i = 0; i < settings_.micro_batches; ++i) micro_batch(i, probe);
+void TrainingLoop::iteration(const Probe& probe, int left_out) {
+  probe(Moment::start, left_out);
+  if (ModelEngine* engine = model_.engine(); engine && left_out > 0) engine->leave_out(left_out);
+  for (int i = left_out; i < settings_.micro_batches; ++i) micro_batch(i, probe);
   update(probe);
 }
 

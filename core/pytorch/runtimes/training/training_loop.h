@@ -76,7 +76,8 @@ class TrainingLoop {
   TrainingLoop(Session& s, ParallelModel& model, const ProcessGroup& world,
                const TrainingSettings& settings, std::shared_ptr<ExportedModel> exported = {});
 
-  void iteration(const Probe& probe);
+  /// `left_out`: so many of its micro-batches, from the first on, are not run.
+  void iteration(const Probe& probe, int left_out = 0);
   /// What an evaluation keeps of the first batch's forward: its logits; of an export its loss.
   Tensor evaluated();
   /// The function that loops returns: its variables go.

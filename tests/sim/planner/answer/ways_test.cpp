@@ -62,12 +62,12 @@ TEST_F(Ways, AreComparedWithThePlaceThatTheyHadToBeat) {
 TEST_F(Ways, AsLinesOfATable) {
   const std::string text = ways_csv(ways());
   EXPECT_NE(text.find("\n1,place,fsdp2,full_shard,1,4,1,pre,1,1,false,none,none,bf16_mixed,"
-                      "15000000,1073741824,\n"),
+                      "15000000,1073741824,,,,,,,\n"),
             std::string::npos)
       << text;
   // A comma and quotes stand in quotes; what is not known is blank.
   EXPECT_NE(text.find("\n,refused,fsdp2,full_shard,1,4,1,pre,4,1,false,none,none,bf16_mixed,,,"
-                      "\"no, \"\"never\"\"\"\n"),
+                      "\"no, \"\"never\"\"\",,,,,,\n"),
             std::string::npos)
       << text;
 }

@@ -1,0 +1,168 @@
+#include "sim/planner/enumerate_pipelines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "core/native/native_abilities.h"
+#include "core/native/pipeline_stages.h"
+
+namespace shardscope::planner {
+namespace {
+
+using S = ShardingStrategy;
+
+constexpr std::string_view pipelines = "native pipeline";
+
+/// Interleaved1F1B and InterleavedZeroBubble take micro-batches in rounds of as many.
+bool has_whole_rounds(const PipelineSetup& setup) {
+  const bool has_rounds = setup.kind == PipelineScheduleKind::interleaved_1f1b ||
+                          setup.kind == PipelineScheduleKind::interleaved_zero_bubble;
+  return !has_rounds || setup.micro_batches % rounds_of(setup).count == 0;
+}
+
+/// What is sharded how over the ranks of one stage.
+struct Inside {
+  S sharding = S::no_shard;
+  Mesh mesh;
+};
+
+std::vector<Inside> insides_of(int ranks) {
+  if (ranks == 1) return {{}};
+  std::vector<Inside> insides;
+  for (const S sharding : native_abilities().strategies)
+    for (const Mesh& mesh : meshes_of(sharding, ranks)) insides.push_back({sharding, mesh});
+  return insides;
+}
+
+class PipelineEnumerator {
+ public:
+  PipelineEnumerator(const Model& model, const Question& question,
+                     const std::vector<TrainingPrecision>& precisions)
+      : model_(model),
+        question_(question),
+        precisions_(precisions),
+        blocks_(static_cast<int>(model.decoder->blocks.size())),
+        sequences_(sequences_per_rank(question)) {}
+
+  Enumeration run() {
+    if (question_.world == 1) {
+      result_.dropped.push_back({std::string(pipelines), "one rank has nobody to hand over to"});
+      return std::move(result_);
+    }
+    for (const WeighedSchedule& schedule : weighed_schedules)
+      for (const std::int64_t ranks : divisors_of(question_.world))
+        if (ranks > 1) add(schedule, static_cast<int>(ranks));
+    say_what_is_left_out();
+    return std::move(result_);
+  }
+
+ private:
+  void add(const WeighedSchedule& schedule, int ranks) {
+    if (ranks * schedule.stages_per_rank > blocks_) {
+      has_too_few_layers_ = true;
+      return;
+    }
+    for (const PipelineChoice& pipeline : balances_of(schedule, ranks))
+      for (const Inside& inside : insides_of(question_.world / ranks))
+        for (const TrainingPrecision precision : precisions_) {
+          Choice choice{.runtime = Runtime::native,
+                        .sharding = inside.sharding,
+                        .mesh = inside.mesh,
+                        .pipeline = pipeline,
+                        .prefetch = Prefetch::both,
+                        .precision = precision};
+          choice.mesh.pipeline = ranks;
+          add_checkpointings(choice);
+        }
+  }
+
+  /// Layers by number and, where that is another way to deal them out, by work.
+  std::vector<PipelineChoice> balances_of(const WeighedSchedule& schedule, int ranks) const {
+    const PipelineChoice by_number{.schedule = schedule.kind,
+                                   .stages_per_rank = schedule.stages_per_rank};
+    PipelineChoice by_work = by_number;
+    by_work.balance = StageBalance::work;
+    const int stages = ranks * schedule.stages_per_rank;
+    const auto blocks = [&](const PipelineChoice& choice) {
+      return blocks_of_stages(model_, choice, stages, "--pipeline-stages");
+    };
+    if (blocks(by_number) == blocks(by_work)) return {by_number};
+    return {by_number, by_work};
+  }
+
+  /// Of blocks, and of GPipe's whole stages.
+  void add_checkpointings(Choice choice) {
+    constexpr eager::CheckpointChoice of_blocks[] = {
+        {}, {.every = 1}, {.every = 1, .selective = true}};
+    for (const eager::CheckpointChoice& checkpointing : of_blocks) {
+      choice.checkpointing = checkpointing;
+      add_batches(choice);
+    }
+    if (choice.pipeline.schedule != PipelineScheduleKind::gpipe) return;
+    choice.checkpointing = {};
+    for (const auto checkpoint : {PipelineCheckpoint::except_last, PipelineCheckpoint::always}) {
+      choice.pipeline.checkpoint = checkpoint;
+      add_batches(choice);
+    }
+  }
+
+  void add_batches(Choice choice) {
+    // The ranks of a stage share the step's sequences.
+    const std::int64_t sequences = sequences_ * choice.mesh.pipeline;
+    const std::int64_t stages =
+        std::int64_t{choice.mesh.pipeline} * choice.pipeline.stages_per_rank;
+    for (const std::int64_t micro_batches : divisors_of(sequences)) {
+      if (micro_batches < stages) continue;
+      has_enough_micro_batches_ = true;
+      if (micro_batches * stages > most_forwards) {
+        has_too_many_forwards_ = true;
+        continue;
+      }
+      choice.micro_batches = static_cast<int>(micro_batches);
+      choice.batch = sequences / micro_batches;
+      if (has_whole_rounds({.kind = choice.pipeline.schedule,
+                            .ranks = choice.mesh.pipeline,
+                            .stages_per_rank = choice.pipeline.stages_per_rank,
+                            .micro_batches = choice.micro_batches,
+                            .options = {}}))
+        result_.choices.push_back(choice);
+    }
+  }
+
+  void say_what_is_left_out() {
+    const auto drop = [&](std::string why) {
+      result_.dropped.push_back({std::string(pipelines), std::move(why)});
+    };
+    if (has_too_few_layers_)
+      drop(fmt::format(
+          "the model's {} layers are too few for some of the stages that {} ranks allow", blocks_,
+          question_.world));
+    if (has_too_many_forwards_)
+      drop(fmt::format(
+          "those of more than {} forwards a step (stages x micro-batches) are not weighed",
+          most_forwards));
+    if (result_.choices.empty() && !has_too_few_layers_ && !has_enough_micro_batches_)
+      drop("each rank of a stage has fewer sequences a step than there are stages");
+  }
+
+  const Model& model_;
+  const Question& question_;
+  const std::vector<TrainingPrecision>& precisions_;
+  int blocks_;
+  std::int64_t sequences_;  ///< of a rank without a pipeline
+  bool has_too_few_layers_ = false, has_too_many_forwards_ = false;
+  bool has_enough_micro_batches_ = false;
+  Enumeration result_;
+};
+
+}  // namespace
+
+Enumeration enumerate_pipelines(const Model& model, const Question& question,
+                                const std::vector<TrainingPrecision>& precisions) {
+  return PipelineEnumerator(model, question, precisions).run();
+}
+
+}  // namespace shardscope::planner

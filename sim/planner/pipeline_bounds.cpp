@@ -1,0 +1,268 @@
+#include "sim/planner/pipeline_bounds.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/native/pipeline_stages.h"
+#include "core/native/zero_paper.h"
+#include "core/schedule/model_states.h"
+#include "sim/engine/clock_options.h"
+#include "sim/planner/estimate.h"
+#include "sim/planner/parallel.h"
+
+namespace shardscope::planner {
+namespace {
+
+enum class PartKind : std::uint8_t { embedding, block, head };
+
+/// Which part of the model an operation of a schedule that is not cut belongs to.
+class Parts {
+ public:
+  Parts(const Schedule& schedule, const Model& model, ModelCosts& costs)
+      : schedule_(schedule), costs_(costs) {
+    costs.blocks.resize(model.decoder->blocks.size());
+    std::map<std::string, std::size_t> block_of_name;
+    for (const DecoderBlock& block : model.decoder->blocks)
+      block_of_name.emplace(block.module, block_of_name.size());
+    for (const Unit& unit : schedule.units) {
+      const auto block = block_of_name.find(unit.name);
+      of_unit_.push_back(block != block_of_name.end() ? &costs.blocks[block->second] : &costs.head);
+    }
+  }
+
+  PartCost& of(const Operation& op) const {
+    const KernelKind kind = schedule_.kernels[op.detail].kind();
+    const bool embeds =
+        kind == KernelKind::embedding_forward || kind == KernelKind::embedding_backward;
+    return embeds || !op.unit ? costs_.embedding : *of_unit_[op.unit.value];
+  }
+  PartCost& of(const Buffer& buffer) const { return *of_unit_[buffer.unit.value]; }
+  PartKind kind_of(const PartCost& part) const {
+    if (&part == &costs_.embedding) return PartKind::embedding;
+    return &part == &costs_.head ? PartKind::head : PartKind::block;
+  }
+
+ private:
+  const Schedule& schedule_;
+  ModelCosts& costs_;
+  std::vector<PartCost*> of_unit_;
+};
+
+/// Head and loss run with the backward: of the head's unit only the last norm is in the forward,
+/// which a checkpointed stage runs again.
+bool runs_in_forward(const Operation& op, KernelKind kind, PartKind part) {
+  return op.phase == Phase::forward && (part != PartKind::head || kind == KernelKind::norm_forward);
+}
+
+void add_time(const Operation& op, KernelKind kind, Duration time, PartKind of, PartCost& part) {
+  if (runs_in_forward(op, kind, of)) {
+    part.time.forward += time;
+    part.last_forward = time;
+  } else if (of == PartKind::block && kind == KernelKind::linear_backward_weight) {
+    part.time.weight_backward += time;
+  } else {
+    part.time.input_backward += time;
+  }
+  ++part.operations;
+}
+
+/// Gradients are cleared in the first one alone, and a tied embedding adds to those of the head
+/// only where that is on the same rank.
+bool is_in_every_micro_batch(const Kernel& kernel) {
+  const auto* embedding = kernel.get_if<EmbeddingBackwardKernel>();
+  return kernel.kind() != KernelKind::fill_zero && (embedding == nullptr || !embedding->accumulate);
+}
+
+bool is_kept(const Buffer& buffer, const Schedule& schedule) {
+  if (buffer.category != MemoryCategory::activations || !buffer.unit || !buffer.allocated_by ||
+      !buffer.freed_by)
+    return false;
+  return schedule.at(buffer.allocated_by).phase == Phase::forward &&
+         schedule.at(buffer.freed_by).phase == Phase::backward;
+}
+
+void add(const Parameter& parameter, PartElements& part) {
+  part.all += parameter.elements();
+  if (parameter.trainable) part.trained += parameter.elements();
+}
+
+ModelElements elements_of(const Model& model) {
+  const Decoder& decoder = *model.decoder;
+  ModelElements elements;
+  for (const DecoderBlock& block : decoder.blocks) {
+    PartElements& part = elements.blocks.emplace_back();
+    for (const Parameter& parameter : model.parameters)
+      if (parameter.name.starts_with(block.module + ".")) add(parameter, part);
+  }
+  add(model.parameters[decoder.token_embedding.value], elements.embedding);
+  add(model.parameters[decoder.head.weight.value], elements.head);
+  elements.tied = decoder.head.weight == decoder.token_embedding;
+  return elements;
+}
+
+/// By rank of the pipeline. A tied embedding is on the first and the last stage's, where these are
+/// two.
+std::vector<PartElements> elements_of_ranks(const ModelElements& model,
+                                            const std::vector<int>& blocks,
+                                            const PipelineSetup& setup) {
+  const std::vector<int> rank_of_stage = rank_of_stages(setup);
+  std::vector<PartElements> ranks(static_cast<std::size_t>(setup.ranks));
+  const auto add_to = [&](int rank, const PartElements& part) {
+    ranks[static_cast<std::size_t>(rank)].all += part.all;
+    ranks[static_cast<std::size_t>(rank)].trained += part.trained;
+  };
+  std::size_t next = 0;
+  for (std::size_t stage = 0; stage < blocks.size(); ++stage)
+    for (int block = 0; block < blocks[stage]; ++block)
+      add_to(rank_of_stage[stage], model.blocks[next++]);
+  add_to(rank_of_stage.front(), model.embedding);
+  if (!model.tied || rank_of_stage.front() != rank_of_stage.back())
+    add_to(rank_of_stage.back(), model.head);
+  return ranks;
+}
+
+/// Gathers and reductions of one rank, as far as they come once a step whatever the schedule.
+class StageCommunication {
+ public:
+  StageCommunication(const Choice& choice, const TrialInputs& inputs, Precision precision)
+      : choice_(choice), inputs_(inputs), dtypes_(dtypes_of(precision)) {}
+
+  Duration of(int rank, const PartElements& elements) const {
+    const Mesh& mesh = choice_.mesh;
+    const int ranks = mesh.replicate * mesh.shard;
+    if (ranks == 1) return {};
+    const Group all = group(rank * ranks, ranks), shards = group(rank * ranks, mesh.shard);
+    const bool hybrid = mesh.shard > 1 && mesh.replicate > 1;
+    const Duration reduction = time(OperationKind::reduce_scatter, elements.trained,
+                                    dtypes_.gradients, hybrid ? shards : all);
+    const bool gathers = choice_.sharding == ShardingStrategy::full_shard ||
+                         choice_.sharding == ShardingStrategy::hybrid_shard;
+    return std::max(reduction,
+                    gathers ? time(OperationKind::all_gather, elements.all, dtypes_.compute, shards)
+                            : Duration{});
+  }
+
+ private:
+  static Group group(int first, int size) {
+    return {.name = {}, .ranks = Ranks::spaced(first, 1, static_cast<std::size_t>(size))};
+  }
+  Duration time(OperationKind kind, std::int64_t elements, Dtype dtype, const Group& group) const {
+    return inputs_.costs.collective_time(kind, bytes_of(elements, dtype), group);
+  }
+
+  const Choice& choice_;
+  const TrialInputs& inputs_;
+  PrecisionDtypes dtypes_;
+};
+
+ModelCosts known_model_costs(const Choice& choice, const TrialInputs& inputs) {
+  if (inputs.findings == nullptr) return model_costs(choice, inputs);
+  const PlainKey key = plain_key(choice);
+  if (auto known = inputs.findings->parts(key)) return *known;
+  const ModelCosts costs = model_costs(choice, inputs);
+  inputs.findings->keep(key, costs);
+  return costs;
+}
+
+}  // namespace
+
+ModelCosts model_costs(const Choice& choice, const TrialInputs& inputs) {
+  const Schedule schedule = native_alone(choice, inputs);
+  const std::vector<Duration> times = operation_times(schedule, inputs.costs);
+  ModelCosts costs;
+  costs.launch = clock_options(schedule, inputs.profile).launch;
+  const Parts parts(schedule, inputs.model, costs);
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const Operation& op = schedule.operations[i];
+    if (op.kind != OperationKind::compute || op.detail == Operation::no_kernel ||
+        (op.phase != Phase::forward && op.phase != Phase::backward))
+      continue;
+    const Kernel& kernel = schedule.kernels[op.detail];
+    if (!is_in_every_micro_batch(kernel)) continue;
+    const KernelKind kind = kernel.kind();
+    PartCost& part = parts.of(op);
+    add_time(op, kind, times[i], parts.kind_of(part), part);
+  }
+  for (const Buffer& buffer : schedule.buffers)
+    if (is_kept(buffer, schedule) && parts.kind_of(parts.of(buffer)) != PartKind::head)
+      parts.of(buffer).kept += buffer.bytes;
+  return costs;
+}
+
+PipelineSetup setup_of(const Choice& choice) {
+  return {.kind = choice.pipeline.schedule,
+          .ranks = choice.mesh.pipeline,
+          .stages_per_rank = choice.pipeline.stages_per_rank,
+          .micro_batches = choice.micro_batches,
+          .options = {}};
+}
+
+std::map<PlainKey, ModelCosts> model_costs_of(std::span<const Choice> choices,
+                                              const TrialInputs& inputs, unsigned threads,
+                                              const std::stop_token& stop) {
+  std::map<PlainKey, const Choice*> examples;
+  for (const Choice& choice : choices)
+    if (is_pipelined(choice)) examples.try_emplace(plain_key(choice), &choice);
+  const std::vector<std::pair<PlainKey, const Choice*>> keys(examples.begin(), examples.end());
+  std::vector<ModelCosts> costs(keys.size());
+  for_each_index(keys.size(), threads, [&](std::size_t i) {
+    try {
+      if (!stop.stop_requested()) costs[i] = known_model_costs(*keys[i].second, inputs);
+    } catch (const Error&) {
+      // What cannot be scheduled has no costs: trying it out says why.
+    }
+  });
+  std::map<PlainKey, ModelCosts> result;
+  for (std::size_t i = 0; i < keys.size(); ++i) result.emplace(keys[i].first, std::move(costs[i]));
+  return result;
+}
+
+PipelineBounds::OrderKey PipelineBounds::order_key(const PipelineSetup& setup) {
+  return {setup.kind, setup.ranks, setup.stages_per_rank, setup.micro_batches};
+}
+
+PipelineBounds::PipelineBounds(std::span<const Choice> choices, const TrialInputs& inputs,
+                               unsigned threads, const std::stop_token& stop)
+    : inputs_(inputs) {
+  if (std::ranges::none_of(choices, is_pipelined)) return;
+  elements_ = elements_of(inputs.model);
+  costs_ = model_costs_of(choices, inputs, threads, stop);
+  for (const Choice& choice : choices) {
+    if (!is_pipelined(choice)) continue;
+    const PipelineSetup setup = setup_of(choice);
+    if (const auto [order, is_new] = orders_.try_emplace(order_key(setup)); is_new)
+      order->second = compute_orders(setup);
+  }
+}
+
+Bounds PipelineBounds::of(const Choice& choice) const {
+  const ModelCosts& model = costs_.at(plain_key(choice));
+  if (model.blocks.empty()) return {};
+  const PipelineSetup setup = setup_of(choice);
+  const std::vector<int> blocks =
+      blocks_of_stages(inputs_.model, choice.pipeline, setup.stages(), "--pipeline-stages");
+  const StageCosts stages = stage_costs(model, blocks);
+  const int again = checkpointed_micro_batches(choice.pipeline.checkpoint, choice.micro_batches);
+  const std::vector<PartElements> elements = elements_of_ranks(elements_, blocks, setup);
+  const Precision precision = native_strategy(choice, inputs_.model).precision;
+  const StageCommunication communication(choice, inputs_, precision);
+  Bounds bounds{.time = std::max(pipeline_time_bound(setup, stages, again),
+                                 pipeline_host_bound(setup, stages)),
+                .memory = {}};
+  for (int rank = 0; rank < setup.ranks; ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    const ModelStates states =
+        zero_paper_states(elements[at].trained, choice.sharding, choice.mesh.shard,
+                          inputs_.training.optimizer, precision, dtypes_of(precision).gradients);
+    const Bytes kept = kept_in_order(orders_.at(order_key(setup))[at], stages, again);
+    bounds.time = std::max(bounds.time, communication.of(rank, elements[at]));
+    bounds.memory = std::max(bounds.memory, states.parameters + states.optimizer_states +
+                                                std::max(kept, states.gradients));
+  }
+  return bounds;
+}
+
+}  // namespace shardscope::planner

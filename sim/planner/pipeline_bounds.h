@@ -1,0 +1,66 @@
+// What step time and memory of pipelines cannot fall below, without schedules of them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <stop_token>
+#include <tuple>
+#include <vector>
+
+#include "core/pipeline/compute_order.h"
+#include "sim/planner/bounds.h"
+#include "sim/planner/pipeline_costs.h"
+#include "sim/planner/plain_step.h"
+#include "sim/planner/trial.h"
+
+namespace shardscope::planner {
+
+/// Of the native runtime: the parts of one micro-batch on one rank, by its schedule.
+ModelCosts model_costs(const Choice& choice, const TrialInputs& inputs);
+
+/// The same of all pipelined ones among some choices, recorded on `threads` cores; without blocks
+/// where a `stop` came before, or where there is no such schedule.
+std::map<PlainKey, ModelCosts> model_costs_of(std::span<const Choice> choices,
+                                              const TrialInputs& inputs, unsigned threads,
+                                              const std::stop_token& stop);
+
+PipelineSetup setup_of(const Choice& choice);
+
+/// Elements of the parameters of a part of a model, without norms and positions outside of blocks.
+struct PartElements {
+  std::int64_t trained = 0, all = 0;
+};
+struct ModelElements {
+  PartElements embedding, head;
+  bool tied = false;  ///< these two are one
+  std::vector<PartElements> blocks;
+};
+
+/// Lower bounds of the pipelined among some choices. Each (batch, checkpointing, dtypes) is
+/// recorded once, whatever the number of stages:
+///
+///   time >= pipeline_time_bound; time >= pipeline_host_bound
+///   time >= gathers or reductions inside a stage, whichever take longer
+///   memory >= P + OS + what a rank keeps of micro-batches; memory >= P + G + OS
+///
+/// What a `stop` comes before has no bound: 0.
+class PipelineBounds {
+ public:
+  PipelineBounds(std::span<const Choice> choices, const TrialInputs& inputs, unsigned threads,
+                 const std::stop_token& stop);
+
+  /// Of one of the choices.
+  Bounds of(const Choice& choice) const;
+
+ private:
+  using OrderKey = std::tuple<PipelineScheduleKind, int, int, int>;
+  static OrderKey order_key(const PipelineSetup& setup);
+
+  const TrialInputs& inputs_;
+  ModelElements elements_;
+  std::map<PlainKey, ModelCosts> costs_;
+  std::map<OrderKey, std::vector<ActionOrder>> orders_;  ///< by rank
+};
+
+}  // namespace shardscope::planner

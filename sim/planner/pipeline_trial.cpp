@@ -1,0 +1,95 @@
+#include "sim/planner/pipeline_trial.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/native/native_schedule.h"
+#include "core/native/pipeline_stages.h"
+#include "sim/engine/simulate_together.h"
+
+namespace shardscope::planner {
+namespace {
+
+std::vector<Bytes> arenas_of(const std::vector<Schedule>& schedules) {
+  std::vector<Bytes> arenas;
+  for (const Schedule& schedule : schedules) arenas.push_back(arena_layout(schedule).size);
+  return arenas;
+}
+
+/// Of the stage with most; packing an arena takes longer than playing its schedule.
+Bytes highest_live(const std::vector<Schedule>& schedules) {
+  Bytes highest;
+  for (const Schedule& schedule : schedules)
+    for (const CategoryBytes& live : live_bytes(schedule))
+      highest = std::max(highest, live.total());
+  return highest;
+}
+
+std::size_t largest(const std::vector<Bytes>& bytes) {
+  return static_cast<std::size_t>(std::ranges::max_element(bytes) - bytes.begin());
+}
+
+}  // namespace
+
+PredictedPipeline predicted_pipeline(const NativeTraining& training) {
+  const PipelineChoice& choice = training.pipeline;
+  const PipelineSetup setup =
+      pipeline_setup(training.strategy, choice, training.workload.micro_batches);
+  const std::vector<int> blocks =
+      blocks_of_stages(training.model, choice, setup.stages(), "--pipeline-stages");
+  const std::vector<int> rank_of_stage = rank_of_stages(setup);
+  const auto ranks = static_cast<std::size_t>(setup.ranks);
+  PredictedPipeline pipeline{.schedule = std::string(name_of(setup.kind)),
+                             .stages = std::vector<std::vector<int>>(ranks),
+                             .layers = std::vector<int>(ranks, 0)};
+  for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
+    const auto rank = static_cast<std::size_t>(rank_of_stage[stage]);
+    pipeline.stages[rank].push_back(static_cast<int>(stage));
+    pipeline.layers[rank] += blocks[stage];
+  }
+  return pipeline;
+}
+
+std::vector<Schedule> schedules_of_stages(const Choice& choice, const TrialInputs& inputs) {
+  return native_schedules_of_stages(native_training(choice, inputs.model, inputs.training), 0,
+                                    inputs.native_target);
+}
+
+Trial try_pipeline(const Choice& choice, const TrialInputs& inputs) {
+  const std::vector<Schedule> schedules = schedules_of_stages(choice, inputs);
+  const OperationMoments moments =
+      play_together(schedules, costs_together(schedules, inputs.profile));
+  return {.time = {.span = *std::ranges::max_element(moments.end)},
+          .allocated = highest_live(schedules),
+          .outside = {}};
+}
+
+FullSimulation simulate_pipeline(const Choice& choice, const TrialInputs& inputs) {
+  const std::vector<Bytes> arenas = arenas_of(schedules_of_stages(choice, inputs));
+  const std::size_t rank = largest(arenas);
+  const Bytes memory = inputs.profile.memory;
+  return {.reserved = arenas[rank],
+          .outside = {},
+          .fits = memory == Bytes{} || arenas[rank] + inputs.margin <= memory};
+}
+
+std::vector<Prediction> predict_stages(const Choice& choice, const TrialInputs& inputs) {
+  return predict_pipeline(
+      schedules_of_stages(choice, inputs),
+      predicted_pipeline(native_training(choice, inputs.model, inputs.training)), inputs.profile);
+}
+
+ChoiceFigures figures_of_pipeline(const Choice& choice, const TrialInputs& inputs) {
+  std::vector<Schedule> schedules = schedules_of_stages(choice, inputs);
+  const StepTimeMoves moves = step_time_moves(schedules, inputs.profile);
+  std::vector<Prediction> ranks =
+      predict_pipeline(std::move(schedules),
+                       predicted_pipeline(native_training(choice, inputs.model, inputs.training)),
+                       inputs.profile, moves);
+  const auto most = std::ranges::max_element(ranks, {}, [](const Prediction& one) {
+    return one.summary.memory.peak_reserved + one.summary.memory.outside;
+  });
+  return {.summary = std::move(most->summary), .moves = moves};
+}
+
+}  // namespace shardscope::planner

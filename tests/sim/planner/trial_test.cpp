@@ -1,0 +1,105 @@
+// What a trial leaves out of a recording does not change its last step.
+#include "sim/planner/trial.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "sim/engine/step_player.h"
+#include "sim/planner/answer/basis.h"
+#include "tests/sim/planner/answer/tiny_plan.h"
+
+namespace shardscope::planner {
+namespace {
+
+struct Case {
+  std::string name;
+  Runtime runtime;
+  ShardingStrategy sharding;
+  Mesh mesh;
+  bool each_reduced = false;
+  Prefetch prefetch = Prefetch::pre;
+};
+
+class LeftOut : public ::testing::TestWithParam<Case> {
+ protected:
+  Choice choice(int micro_batches) const {
+    return {.runtime = GetParam().runtime,
+            .sharding = GetParam().sharding,
+            .mesh = GetParam().mesh,
+            .prefetch = GetParam().prefetch,
+            .batch = 1,
+            .micro_batches = micro_batches,
+            .reduces_every_micro_batch = GetParam().each_reduced};
+  }
+  Duration time_of(const Schedule& schedule) const {
+    const StepProgram program = step_program(schedule);
+    return play_until_steady(program,
+                             step_costs(schedule, program, basis_.costs, basis_.inputs.profile))
+        .accounting.span;
+  }
+
+  Inputs inputs_ = tiny_plan();
+  Basis basis_{inputs_};
+};
+
+// A trial runs fewer micro-batches than the step has in those that lead to it.
+TEST_P(LeftOut, MicroBatchesOfEarlierStepsChangeNeitherTimeNorPeak) {
+  for (const int micro_batches : {2, 3}) {
+    const Trial trial = try_out(choice(micro_batches), basis_.trials);
+    const Schedule whole = schedule_of(choice(micro_batches), basis_.trials);
+    EXPECT_EQ(trial.time.span, time_of(whole)) << micro_batches;
+    EXPECT_EQ(trial.allocated, allocated_peak(whole)) << micro_batches;
+  }
+}
+
+// The third step repeats what the second one does, with all of its micro-batches.
+TEST_P(LeftOut, TheLastStepHasAllMicroBatches) {
+  static constexpr std::array soon{"1", "steady"};
+  const Schedule schedule = schedule_of(choice(3), basis_.trials, {.labels = soon, .left_out = 1});
+  ASSERT_EQ(schedule.steps.size(), 2U);
+  std::array<int, 2> last{};
+  for (std::size_t step = 0; step < 2; ++step)
+    for (std::uint32_t op = schedule.steps[step].operations.begin;
+         op < schedule.steps[step].operations.end; ++op)
+      last[step] = std::max<int>(last[step], schedule.operations[op].micro_batch);
+  EXPECT_EQ(last[0], 2);
+  EXPECT_EQ(last[1], 2);
+  const auto operations = [&](std::size_t step) {
+    return schedule.steps[step].operations.end - schedule.steps[step].operations.begin;
+  };
+  EXPECT_LT(operations(0), operations(1));
+}
+
+using S = ShardingStrategy;
+INSTANTIATE_TEST_SUITE_P(
+    Trial, LeftOut,
+    ::testing::Values(
+        Case{"fsdp1", Runtime::fsdp1, S::full_shard, {.shard = 4}},
+        Case{"fsdp1_each", Runtime::fsdp1, S::full_shard, {.shard = 4}, true},
+        Case{"fsdp1_both", Runtime::fsdp1, S::full_shard, {.shard = 4}, true, Prefetch::both},
+        Case{"fsdp1_hybrid", Runtime::fsdp1, S::hybrid_shard, {.replicate = 2, .shard = 2}, true},
+        Case{"fsdp1_hybrid_zero2",
+             Runtime::fsdp1,
+             S::hybrid_shard_zero2,
+             {.replicate = 2, .shard = 2}},
+        Case{"fsdp2", Runtime::fsdp2, S::full_shard, {.shard = 4}},
+        Case{"fsdp2_hybrid", Runtime::fsdp2, S::hybrid_shard, {.replicate = 2, .shard = 2}, true},
+        Case{"ddp", Runtime::ddp, S::no_shard, {.replicate = 4}, false, Prefetch::none},
+        Case{"zero1", Runtime::deepspeed, S::zero1, {.shard = 4}},
+        Case{"zero2", Runtime::deepspeed, S::shard_grad_op, {.shard = 4}},
+        Case{"zero2_alone",
+             Runtime::deepspeed,
+             S::shard_grad_op,
+             {.shard = 4},
+             false,
+             Prefetch::none},
+        Case{"zero3", Runtime::deepspeed, S::full_shard, {.shard = 4}},
+        Case{"zero3_second_copy",
+             Runtime::deepspeed,
+             S::hybrid_shard,
+             {.replicate = 2, .shard = 2}}),
+    [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace shardscope::planner
