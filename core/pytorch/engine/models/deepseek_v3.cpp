@@ -153,7 +153,7 @@ Module::Forward router(const Context& context, const Module&) {
 /// DeepseekV3MoE: the chosen experts and the shared one.
 Module::Forward mixture(const Context&, const Module&) {
   return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
-    const Tensor residuals = arguments[0];
+    const Tensor& residuals = arguments[0];
     const Dims sizes = residuals.sizes();
     const Tensors routed = call(s, module.child("gate"), {residuals});
     Tensor hidden = view(s, residuals, {-1, sizes[-1]});
