@@ -271,6 +271,9 @@ def train(rank, way, folder, port, source, until, target, losses):
     else:
         train_by_steps(WAYS[way](model), folder, rank, source, until, target, losses)
     dist.destroy_process_group()
+    # Threads of torch 2.15 sometimes abort a process that unloads them ("terminate called without an active exception").
+    sys.stdout.flush()
+    os._exit(0)
 
 
 def train_by_steps(training, folder, rank, source, until, target, losses):
