@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <thread>
@@ -34,6 +36,22 @@ TEST(OurTree, HasNoCircleOfHeaders) { expect_none(header_circles(our_tree())); }
 TEST(OurTree, HasNoCircleOfFolders) { expect_none(folder_circles(our_tree())); }
 
 TEST(OurTree, HasOneTypeOfAName) { expect_none(repeated_types(our_tree())); }
+
+// Files that a command of the documentation wrote at the root were once committed with a change.
+TEST(OurTree, HasNothingElseAtItsTop) {
+  if (!std::filesystem::exists(SOURCE_ROOT "/.git")) GTEST_SKIP() << "not a git clone";
+  const std::string list = testing::TempDir() + "top_level.txt";
+  const std::string command = "git -C '" SOURCE_ROOT "' ls-files | cut -d/ -f1 | sort -u > " + list;
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  const std::string known =
+      " .ci .clang-format .clang-tidy .gitignore CHANGES.md CMakeLists.txt CMakePresets.json "
+      "CONTRIBUTING.md README.md backend cli cmake core dev docs examples gui packaging sim tests "
+      "traces ";
+  std::ifstream names(list);
+  for (std::string name; std::getline(names, name);) {
+    EXPECT_NE(known.find(" " + name + " "), std::string::npos) << name << " is tracked at the root";
+  }
+}
 
 // NCCL looks up the plugin's symbols by name.
 TEST(OurTree, IsReachedFromThePrograms) {
