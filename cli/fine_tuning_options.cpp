@@ -105,8 +105,8 @@ void declare_fine_tuning_options(Command& command, FineTuningOptions& options) {
       "--unsloth", options.unsloth,
       {"xformers|sdpa|off",
        "Unsloth's FastLanguageModel on one GPU: its kernels, its loss in parts, and with "
-       "--checkpointing full the inputs of blocks in host memory; attention by xformers, "
-       "or by PyTorch where that is not installed (default: off)"});
+       "--checkpointing full the inputs of blocks in host memory. xformers and sdpa say what "
+       "computes attention; sdpa is PyTorch, where xformers is not installed (default: off)"});
 }
 
 Model in_given_dtypes(const FineTuningOptions& options, Model model) {

@@ -14,18 +14,6 @@
 namespace shardscope {
 namespace {
 
-/// DeepseekV3MLP: a layer without experts, the shared expert, or one expert of transformers 4.
-void add_dense(const std::string& name, const FeedForward& shape, Model& model) {
-  add_module(model, name, "DeepseekV3MLP");
-  const auto linear = [&](const char* part, std::int64_t in, std::int64_t out) {
-    add_linear(model, name + part, {.in = in, .out = out, .bias = false}, shape.standard_deviation);
-  };
-  linear(".gate_proj", shape.width, shape.inner);
-  linear(".up_proj", shape.width, shape.inner);
-  linear(".down_proj", shape.inner, shape.width);
-  add_module(model, name + ".act_fn", activation_class(shape.activation));
-}
-
 /// DeepseekV3TopkRouter: release 5 keeps its weight in float32, both a bias beside the scores.
 void add_scored_router(const std::string& name, std::int64_t experts, const FeedForward& shape,
                        Model& model) {
@@ -51,7 +39,8 @@ void check_groups(const ConfigReader& config, std::int64_t experts) {
 void build_feed_forward(const ConfigReader& config, const std::string& layer,
                         const FeedForward& shape, Model& model) {
   const std::string mlp = layer + ".mlp";
-  if (shape.layer < config.integer("first_k_dense_replace")) return add_dense(mlp, shape, model);
+  if (shape.layer < config.integer("first_k_dense_replace"))
+    return add_dense_feed_forward(model, mlp, "DeepseekV3MLP", shape);
   const std::int64_t experts = config.layers({"num_local_experts", "n_routed_experts"});
   check_experts(config, "n_routed_experts", experts);
   check_groups(config, experts);
@@ -61,14 +50,12 @@ void build_feed_forward(const ConfigReader& config, const std::string& layer,
   if (model.transformers == TransformersVersion::v5) {
     add_packed_experts(model, mlp + ".experts", {"DeepseekV3Experts", experts}, expert);
   } else {
-    add_module(model, mlp + ".experts", "ModuleList");
-    for (std::int64_t i = 0; i < experts; ++i)
-      add_dense(fmt::format("{}.experts.{}", mlp, i), expert, model);
+    add_expert_list(model, mlp + ".experts", {"DeepseekV3MLP", experts}, expert);
   }
   add_scored_router(mlp + ".gate", experts, expert, model);
   FeedForward shared = expert;
   shared.inner *= config.layers({"n_shared_experts"});
-  add_dense(mlp + ".shared_experts", shared, model);
+  add_dense_feed_forward(model, mlp + ".shared_experts", "DeepseekV3MLP", shared);
 }
 
 /// DeepseekV3Attention: queries, keys and values out of latents; one rotary key for all heads.

@@ -49,6 +49,25 @@ void add_packed_experts(Model& model, const std::string& name, const PackedExper
   add_module(model, name + ".act_fn", activation_class(shape.activation));
 }
 
+void add_dense_feed_forward(Model& model, const std::string& name, std::string_view class_name,
+                            const FeedForward& shape) {
+  add_module(model, name, class_name);
+  const auto linear = [&](const char* part, std::int64_t in, std::int64_t out) {
+    add_linear(model, name + part, {.in = in, .out = out, .bias = false}, shape.standard_deviation);
+  };
+  linear(".gate_proj", shape.width, shape.inner);
+  linear(".up_proj", shape.width, shape.inner);
+  linear(".down_proj", shape.inner, shape.width);
+  add_module(model, name + ".act_fn", activation_class(shape.activation));
+}
+
+void add_expert_list(Model& model, const std::string& name, const PackedExperts& list,
+                     const FeedForward& shape) {
+  add_module(model, name, "ModuleList");
+  for (std::int64_t i = 0; i < list.experts; ++i)
+    add_dense_feed_forward(model, fmt::format("{}.{}", name, i), list.class_name, shape);
+}
+
 void add_router(Model& model, const std::string& name, const PackedExperts& router,
                 const FeedForward& shape) {
   add_module(model, name, router.class_name);

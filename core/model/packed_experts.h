@@ -1,4 +1,5 @@
-// A mixture's experts in two tensors, as transformers 5 keeps them, and the tensors of its files.
+// The feed-forward parts of a mixture: experts in two tensors, as transformers 5 keeps them, or one
+// by one, as release 4 does; the router; and the tensors of its files.
 #pragma once
 
 #include <array>
@@ -14,12 +15,19 @@ namespace shardscope {
 
 /// gate_up_proj [E, 2I, H] and down_proj [E, H, I] of a module of this class.
 struct PackedExperts {
-  std::string_view class_name;  ///< "MixtralExperts"
+  std::string_view class_name;  ///< "MixtralExperts"; of a list, of one expert
   std::int64_t experts = 0;
 };
 /// `shape.inner` is I.
 void add_packed_experts(Model& model, const std::string& name, const PackedExperts& packed,
                         const FeedForward& shape);
+/// gate_proj, up_proj and down_proj without biases, in a module of this class: a layer without
+/// experts, an expert that all tokens go through, or one of those below.
+void add_dense_feed_forward(Model& model, const std::string& name, std::string_view class_name,
+                            const FeedForward& shape);
+/// A ModuleList of such experts.
+void add_expert_list(Model& model, const std::string& name, const PackedExperts& list,
+                     const FeedForward& shape);
 /// The router's weight [E, H] in a module of this class.
 void add_router(Model& model, const std::string& name, const PackedExperts& router,
                 const FeedForward& shape);

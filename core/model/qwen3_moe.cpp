@@ -1,8 +1,6 @@
 // Qwen3's mixtures of experts. Source: transformers 5.24 and 4.57.6,
 // models/qwen3_moe/modeling_qwen3_moe.py and configuration_qwen3_moe.py; conversion_mapping.py for
 // the names in files.
-#include <fmt/format.h>
-
 #include <string>
 
 #include "core/model/config_rules.h"
@@ -14,18 +12,6 @@
 namespace shardscope {
 namespace {
 
-/// Qwen3MoeMLP: a layer without experts, or one expert of transformers 4.
-void add_dense(const std::string& name, const FeedForward& shape, Model& model) {
-  add_module(model, name, "Qwen3MoeMLP");
-  const auto linear = [&](const char* part, std::int64_t in, std::int64_t out) {
-    add_linear(model, name + part, {.in = in, .out = out, .bias = false}, shape.standard_deviation);
-  };
-  linear(".gate_proj", shape.width, shape.inner);
-  linear(".up_proj", shape.width, shape.inner);
-  linear(".down_proj", shape.inner, shape.width);
-  add_module(model, name + ".act_fn", activation_class(shape.activation));
-}
-
 bool has_experts(const ConfigReader& config, std::int64_t layer) {
   if (const auto dense = config.find("mlp_only_layers"))
     for (const JsonValue& number : dense->elements())
@@ -36,7 +22,8 @@ bool has_experts(const ConfigReader& config, std::int64_t layer) {
 void build_feed_forward(const ConfigReader& config, const std::string& layer,
                         const FeedForward& shape, Model& model) {
   const std::string mlp = layer + ".mlp";
-  if (!has_experts(config, shape.layer)) return add_dense(mlp, shape, model);
+  if (!has_experts(config, shape.layer))
+    return add_dense_feed_forward(model, mlp, "Qwen3MoeMLP", shape);
   const std::int64_t experts = model.transformers == TransformersVersion::v4
                                    ? config.layers({"num_experts"})
                                    : config.layers({"num_experts", "num_local_experts"});
@@ -50,9 +37,7 @@ void build_feed_forward(const ConfigReader& config, const std::string& layer,
   }
   add_linear(model, mlp + ".gate", {.in = shape.width, .out = experts, .bias = false},
              shape.standard_deviation);
-  add_module(model, mlp + ".experts", "ModuleList");
-  for (std::int64_t i = 0; i < experts; ++i)
-    add_dense(fmt::format("{}.experts.{}", mlp, i), expert, model);
+  add_expert_list(model, mlp + ".experts", {"Qwen3MoeMLP", experts}, expert);
 }
 
 void build_qwen3_moe(const ConfigReader& config, Model& model) {

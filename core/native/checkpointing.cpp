@@ -123,7 +123,7 @@ void checkpoint_stage(int micro_batches, OperatorGraph& graph) {
   if (micro_batches == 0 || graph.forward.empty() || !has_gradients) return;
   graph.micro_batches_again = micro_batches;
   Copies copies(graph);
-  // What is sent to the next stage nothing needs twice.
+  // The backward does not need what is sent to the next stage.
   const bool ends = graph.segments.back().stage.ends;
   const std::size_t run_again = graph.forward.size() - (ends ? 0 : 1);
   std::vector<Operator>& first = ends ? graph.loss_again : graph.backward_again;

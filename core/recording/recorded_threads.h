@@ -54,7 +54,7 @@ class RecordedThreads {
   void begin_optimizer() { is_optimizing_ = true; }
   void end_step();
 
-  /// The script goes on when this thread has done its work: its own, and those of autograd.
+  /// Whether the script waits for this thread's work: it does for its own thread and autograd's.
   bool holds_up_script(int thread) { return thread == script_thread_ || of(thread).is_autograds; }
   bool is_optimizing() const { return is_optimizing_; }
   Phase phase_of(const RecordedThread& thread) const;

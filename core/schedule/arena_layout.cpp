@@ -23,8 +23,8 @@ struct Extent {
   std::int64_t end = 0;
 };
 
-/// What has its place, sorted by begin. Lives lie by themselves: each item is laid beside all of
-/// them.
+/// What has its place, sorted by begin. Lives have an array of their own: each new item is compared
+/// with all of them.
 class PlacedItems {
  public:
   explicit PlacedItems(std::size_t count) : meeting_(count) {
@@ -56,7 +56,7 @@ class PlacedItems {
   }
 
  private:
-  /// Without a branch: which of them meet is hard to foretell.
+  /// Without a branch: a processor cannot predict which of them meet.
   std::span<const std::uint32_t> meeting(const Life& life) {
     std::size_t count = 0;
     for (std::uint32_t i = 0; i < lives_.size(); ++i) {

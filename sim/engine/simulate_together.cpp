@@ -140,18 +140,24 @@ Arrivals find_arrivals(std::span<const Schedule> schedules, const std::vector<st
 
 void check_all_ended(std::span<const Schedule> schedules, const std::vector<std::uint32_t>& first,
                      const OperationMoments& moments) {
+  constexpr std::size_t most_named = 4;
   std::vector<std::string> waiting;
+  std::size_t unnamed = 0;
   for (std::size_t place = 0; place < schedules.size(); ++place) {
     const Schedule& schedule = schedules[place];
     const IndexRange step = schedule.steps.back().operations;
     for (std::uint32_t op = step.begin; op < step.end; ++op) {
       if (moments.end[first[place] + op] != OperationMoments::not_started) continue;
-      waiting.push_back(fmt::format("rank {} never gets through {}", schedule.rank,
-                                    schedule.name(schedule.operations[op])));
+      if (waiting.size() < most_named)
+        waiting.push_back(fmt::format("rank {} never gets through {}", schedule.rank,
+                                      schedule.name(schedule.operations[op])));
+      else
+        ++unnamed;
       break;
     }
   }
   if (waiting.empty()) return;
+  if (unnamed > 0) waiting.push_back(fmt::format("and {} more", unnamed));
   throw Error({.where = "simulation",
                .what = fmt::format("{}: ranks wait for each other", fmt::join(waiting, ", "))});
 }

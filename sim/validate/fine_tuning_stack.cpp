@@ -6,9 +6,9 @@
 namespace shardscope {
 namespace {
 
-/// One number of positions for all models: unsloth's models/llama.py makes its table for 4 * 8192
-/// of them, and extends it to max_position_embeddings. Llama 3.1 has 131,072, whose table takes 48
-/// MiB more than is played.
+/// All models are played with 32,768 positions. unsloth's models/llama.py makes its table for
+/// 4 * 8192 positions and extends it to max_position_embeddings. Llama 3.1 has 131,072 of them: its
+/// table takes 48 MiB more than is played.
 constexpr KnownModelForm unsloth_form{.splits_projections = true, .positions = 32768};
 
 constexpr std::array<FineTuningStack, 10> stacks{

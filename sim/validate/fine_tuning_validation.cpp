@@ -62,7 +62,7 @@ std::optional<AllocatorStatistics> steps_after_loading(const FineTuningScenario&
                          [](eager::SetupMoment) {});
   play.session().empty_cache();
   play.begin();
-  // The whole base needed more than the card has: from here on the rest of the device is taken.
+  // Loading needed a device of any size. From here on the steps have only the card's memory.
   const Bytes beyond = Bytes{enough} - card;
   if (beyond.count > 0 && !play.allocator().allocate(beyond, default_stream)) return std::nullopt;
   try {

@@ -15,10 +15,11 @@ struct ExpertParallel {
   bool operator==(const ExpertParallel&) const = default;
 };
 
-/// Adds to the steady step what Megatron's dispatcher does around the experts of a layer, forward,
-/// again and backward: an all-to-all of their rows before and behind them, and each time the rows
-/// put into the experts' order and back. The played experts have the rows of all ranks that are
-/// theirs, as many as this rank sends where loads are even. `schedule` has the kernels that run.
+/// Adds to the steady step what Megatron's dispatcher does around the experts of a layer, in
+/// forward, recomputation and backward. Before the experts: an all-to-all of the rows, then a sort
+/// into the experts' order. After them: a sort back, then an all-to-all. The played experts get
+/// rows from all ranks, as many as this rank sends (even loads). `schedule` has the kernels that
+/// run.
 /// Source: Megatron-LM core/transformer/moe/token_dispatcher.py (MoEAlltoAllTokenDispatcher).
 Schedule with_expert_parallel(Schedule schedule, const ExpertParallel& experts);
 

@@ -14,7 +14,7 @@ struct ExpertShape {
   std::int64_t experts = 0;       ///< routed
   std::int64_t chosen = 0;        ///< of them, for a token
   std::int64_t inner = 0;         ///< feed-forward columns of one
-  std::int64_t shared = 0;        ///< experts that all tokens pass, as one of their width together
+  std::int64_t shared = 0;        ///< that all tokens pass, played as one wide expert
   std::int64_t dense_layers = 0;  ///< the first ones, which have a feed-forward part instead
   bool operator==(const ExpertShape&) const = default;
 };

@@ -27,8 +27,9 @@ std::string missing_shape(const PublishedRow& row);
 /// off).
 PublishedModel published_model(const PublishedRow& row, double dropout);
 
-/// The same with other layers, embedding and head included. Of a part of a mixture's layers all
-/// have experts: a layer without them is as wide as those of a token.
+/// The same with `layers` layers, embedding and head included. In a part of a mixture all layers
+/// have experts, also those that have none in the model: they are as wide as a token's experts
+/// together.
 PublishedModel with_layers(const PublishedRow& row, const PublishedModel& model, int layers,
                            double dropout);
 
@@ -39,7 +40,8 @@ PublishedModel tensor_part(const PublishedRow& row, const PublishedModel& model,
                            std::int64_t ranks, double dropout);
 
 /// What one of `ranks` holds of these layers where experts are divided among them, all else whole.
-/// It has at least as many experts as a token, so that they have the rows of all ranks' tokens.
+/// It has at least as many experts as a token is sent to. So they get as many rows as the rank
+/// sends, which is what they get from all ranks where loads are even.
 PublishedModel expert_part(const PublishedRow& row, const PublishedModel& model, int layers,
                            std::int64_t ranks, double dropout);
 

@@ -95,8 +95,9 @@ bool attends_eagerly(const PublishedRow& row, const TrainingStack& stack) {
 }
 
 /// Whether Megatron's fused softmax takes scores of `batches` heads (of all sequences) and `length`
-/// tokens. Source: Megatron-LM core/fusions/fused_softmax.py (is_kernel_available), scaled_masked_
-/// softmax.h (get_batch_per_block: blocks of four warps, of two rows each where rows are short).
+/// tokens. Source: Megatron-LM core/fusions/fused_softmax.py (is_kernel_available),
+/// scaled_masked_softmax.h (get_batch_per_block: a block has four warps, and a warp has two rows
+/// where rows are short).
 bool takes_fused_softmax(std::int64_t batches, std::int64_t length) {
   constexpr std::int64_t shortest = 16, longest = 4096, of_vector = 4, short_row = 128;
   const std::int64_t of_block = length <= short_row ? 2 * of_vector : of_vector;
@@ -479,8 +480,9 @@ class SetupBuilder {
     setup.model.attention = eager::AttentionImplementation::megatron;
     result_.kernels.fuses_attention = false;
     result_.assumed.push_back(
-        fmt::format("softmax by PyTorch's operators: its fused kernel takes no {} heads",
-                    setup.loop.batch * heads));
+        fmt::format("softmax by PyTorch's operators: Megatron's fused kernel does not take {} "
+                    "heads of {} tokens",
+                    setup.loop.batch * heads, *row_.seq));
   }
 
   PublishedRow row_;

@@ -31,8 +31,8 @@ struct TrainingStack {
   bool uses_original_parameters = false;
   bool loss_in_model = false;
   std::int64_t vocabulary_multiple = 1;  ///< that it fills the vocabulary up to
-  /// Where the row does not say; 0: not known. Tensor-parallel ranks have whole tokens of it in
-  /// equal numbers, and the rest goes.
+  /// Tokens, where the row does not say; 0: not known. Each tensor-parallel rank has the same whole
+  /// number of them. The remainder is left out.
   std::int64_t vocabulary = 0;
   int metric_losses = 0;  ///< further losses of every micro-batch, for its log
   std::optional<AttentionLibrary> attention = {};  ///< that stands behind "flash"
@@ -53,7 +53,7 @@ struct TrainingStack {
   bool selects_blocks = false;
   /// Selective checkpointing runs attention's core again, and nothing else.
   bool selects_attention = false;
-  /// Experts take as many tokens as their even share, filled up with nothing.
+  /// Each expert takes a fixed number of tokens, its even share. Empty places are padded.
   bool pads_experts = false;
   std::int64_t micro_batch_tokens = 0;  ///< where it does not say; 0: not known
   /// How it trains in 8 bits where the row does not say; none: not known.

@@ -9,7 +9,8 @@
 
 namespace shardscope {
 
-/// Experts' parameters, which fewer ranks have. They are reduced among every `distance`-th.
+/// Experts' parameters. Their gradients are reduced among the ranks that have the same experts:
+/// every `rank_distance`-th.
 struct ExpertUpdate {
   std::int64_t elements = 0;  ///< that the rank holds
   int data_ranks = 1, rank_distance = 1, shards = 1;
@@ -28,8 +29,8 @@ struct MegatronUpdate {
 /// Gradients lie in one buffer and are reduced in one call. Then: a copy in float32 of each, one
 /// launch a tensor; unscaling, norm, Adam and the copy back, of all tensors in one launch. With
 /// shards each rank does this to its part, between a reduce-scatter and an all-gather. Experts'
-/// gradients are in a buffer of their own, of their own ranks. A buffer in float32 is filled with
-/// zeros and divided by the ranks, too (core/distributed/param_and_grad_buffer.py). Source:
+/// gradients are in a buffer of their own, of their own ranks. A buffer in float32 is also
+/// filled with zeros, and divided by the ranks (core/distributed/param_and_grad_buffer.py). Source:
 /// Megatron-LM 3.0 megatron/optimizer/optimizer.py (MixedPrecisionOptimizer.step),
 /// distrib_optimizer.py, model/distributed.py (allreduce_gradients).
 Duration megatron_update_time(const MegatronUpdate& update, const HardwareProfile& profile);

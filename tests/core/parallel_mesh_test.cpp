@@ -1,4 +1,4 @@
-// Meshes and redistributions of DTensors, by hand.
+// Meshes and redistributions of DTensors, and what of a model is wrapped, by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 #include "core/pytorch/engine/engine.h"
 #include "core/pytorch/parallel/device_mesh.h"
 #include "core/pytorch/parallel/distributed_tensor.h"
+#include "core/pytorch/parallel/training.h"
 
 namespace shardscope::eager::parallel {
 namespace {
@@ -132,6 +133,23 @@ TEST_F(FourRanks, ASumsGradientIsNeverMadePartial) {
   issued_.rows.clear();
   backward(session_, sum, tensor({2, 4}));
   EXPECT_TRUE(issued_.rows.empty());
+}
+
+// torchtitan counts blocks from 1 and wraps those whose number k divides: of five the second and
+// the fourth.
+TEST(ParallelTraining, CheckpointsBlocksAsTorchtitanCountsThem) {
+  Session session;
+  ProcessGroups groups(2, 0);
+  ParallelSettings settings{
+      .shape = {.dim = 8, .layers = 5, .heads = 2, .kv_heads = 2, .hidden = 16, .vocab = 32},
+      .mesh = {{"dp_shard", 2}},
+      .length = 4};
+  settings.checkpoint_every = 2;
+  ParallelTraining training(session, groups, settings);
+  std::vector<bool> wrapped;
+  for (const Module::Child& block : training.module().child("layers").children)
+    wrapped.push_back(block.module->class_name == "CheckpointWrapper");
+  EXPECT_THAT(wrapped, ElementsAre(false, true, false, true, false));
 }
 
 }  // namespace

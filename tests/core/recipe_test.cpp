@@ -406,6 +406,8 @@ TEST(TorchtitanRecipe, ReadsTheNamesOf2024) {
   ASSERT_TRUE(recipe.own_loop);
   EXPECT_EQ(recipe.own_loop->batch, 8);
   EXPECT_EQ(recipe.own_loop->mesh, "tensor=8");
+  // build_optimizers of 2024: "fused": fused, "foreach": not fused. --optimizer.fused is off.
+  EXPECT_EQ(recipe.own_loop->implementation, "foreach");
   EXPECT_EQ(recipe.own_loop->checkpointing, "full");
   EXPECT_TRUE(recipe.findings.empty()) << recipe.findings.front().key;
 }
@@ -416,6 +418,7 @@ TEST(TorchtitanRecipe, HasTheDefaultsOfJobConfig) {
   EXPECT_EQ(recipe.length, 2048);
   EXPECT_EQ(recipe.own_loop.value().batch, 8);
   EXPECT_EQ(recipe.own_loop->checkpointing, "every:2");
+  EXPECT_EQ(recipe.own_loop->implementation, "fused");
 }
 
 TEST(TorchtitanRecipe, ReadsMeshCompilationAndFloat8OfLaterReleases) {
@@ -448,6 +451,35 @@ recipe_name = "rowwise"
   EXPECT_EQ(loop.float8, "rowwise");
 }
 
+TEST(TorchtitanRecipe, FusesAnOldOptimizerThatSaysSo) {
+  EXPECT_EQ(torchtitan_loop("[optimizer]\nfused = true\n[training]\ntensor_parallel_degree = 2\n")
+                .implementation,
+            "fused");
+}
+
+// train.py of 2024 compiles the model's blocks, and not its loss_fn.
+TEST(TorchtitanRecipe, CompilesTheLossFrom2025On) {
+  EXPECT_EQ(torchtitan_loop("[training]\ncompile = true\ndata_parallel_degree = 4\n").compile,
+            "blocks");
+  EXPECT_EQ(torchtitan_loop("[training]\ncompile = true\n[parallelism]\n"
+                            "data_parallel_shard_degree = 4\n")
+                .compile,
+            "blocks+loss");
+}
+
+// job_config.py (000204a) knows data_parallel_shard_degree alone.
+TEST(TorchtitanRecipe, TakesTheNewerOfTwoShardDegrees) {
+  const Recipe recipe = read_recipe(written(
+      ConfigKind::torchtitan,
+      "[training]\ndata_parallel_degree = 4\n[parallelism]\ndata_parallel_shard_degree = 8\n",
+      "run.toml"));
+  EXPECT_EQ(recipe.own_loop.value().mesh, "shard=8");
+  const Finding* finding = finding_about(recipe, "training.data_parallel_degree");
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(finding->line, 2);
+  EXPECT_EQ(torchtitan_loop("[training]\ndata_parallel_degree = 4\n").mesh, "shard=4");
+}
+
 TEST(TorchtitanRecipe, CompilesNoBlocksThatRanksSplit) {
   const Recipe recipe = read_recipe(written(
       ConfigKind::torchtitan,
@@ -462,6 +494,8 @@ TEST(TorchtitanRecipe, RefusesWhatIsNotPredicted) {
                 .find("run.toml:2: parallelism.pipeline_parallel_degree: 4 ranks"),
             std::string::npos);
   EXPECT_NE(torchtitan_refusal("[model]\nname = 'deepseek_v3'\n").find("deepseek_v3"),
+            std::string::npos);
+  EXPECT_NE(torchtitan_refusal("[model]\nconverters = ['float8', 'mx']\n").find("mx is not"),
             std::string::npos);
   EXPECT_NE(torchtitan_refusal("[training\n").find("run.toml:1: is not TOML"), std::string::npos);
 }

@@ -30,9 +30,9 @@ constexpr LeftOut left_out_of_parallelism[] = {
 };
 
 constexpr std::string_view no_bearing_in_model[] = {"tokenizer_path", "print_after_conversion",
-                                                    "norm_type", "hf_assets_path"};
+                                                    "norm_type"};
 constexpr std::string_view no_bearing_in_optimizer[] = {"lr",    "eps",          "beta1",
-                                                        "beta2", "weight_decay", "name"};
+                                                        "beta2", "weight_decay", "foreach"};
 constexpr std::string_view no_bearing_in_training[] = {
     "dataset",  "dataset_path",      "steps",     "gc_freq",      "gc_debug",
     "seed",     "deterministic",     "debug_moe", "warmup_steps", "mixed_precision_reduce",
@@ -79,8 +79,7 @@ class Moved {
   std::vector<Keys*> homes_;
 };
 
-std::string model_of(const ConfigValue& section, const std::string& file) {
-  Keys model(section, file, "model");
+std::string model_of(Keys& model) {
   const std::string name = model.text("name", "llama3");
   if (name != "llama3" && name != "llama2")
     throw model.error("name", fmt::format("torchtitan's model {} is not modelled", name),
@@ -94,7 +93,21 @@ std::string model_of(const ConfigValue& section, const std::string& file) {
                                                         : std::string(known->second);
 }
 
-/// "shard=16,tensor=8"; what is not named takes the ranks that are left.
+/// "shard=16,"; empty: the ranks that the other axes leave.
+std::string shard_of(Moved& keys, bool has_replicas) {
+  std::string_view key = "data_parallel_shard_degree";
+  // Its name until the hybrid came. A file with both names is of the newer kind.
+  if (!keys.home_of(key).has(key)) key = "data_parallel_degree";
+  Keys& home = keys.home_of(key);
+  if (!home.has(key) || home.number(key, -1) == -1) return {};
+  const std::int64_t shard = home.count(key, 1);
+  if (shard == 1 && has_replicas)
+    throw home.error(key, "1 with several replicas is DDP, which is not predicted here",
+                     "--runtime ddp predicts it for transformers' Llama");
+  return fmt::format("shard={},", shard);
+}
+
+/// "shard=16,tensor=8"; the axis that is not named takes the ranks that are left.
 std::string mesh_of(Moved& keys) {
   const std::string_view refused[] = {"pipeline_parallel_degree", "expert_parallel_degree"};
   for (const std::string_view key : refused)
@@ -104,16 +117,7 @@ std::string mesh_of(Moved& keys) {
           "`shardscope record` takes the script as it is");
   const std::int64_t replicate = keys.degree("data_parallel_replicate_degree");
   std::string mesh = replicate > 1 ? fmt::format("replicate={},", replicate) : "";
-  // data_parallel_degree: its name until the hybrid came.
-  for (const std::string_view key : {"data_parallel_shard_degree", "data_parallel_degree"}) {
-    Keys& home = keys.home_of(key);
-    if (!home.has(key) || home.number(key, -1) == -1) continue;
-    const std::int64_t shard = home.count(key, 1);
-    if (shard == 1 && replicate > 1)
-      throw home.error(key, "1 with several replicas is DDP, which is not predicted here",
-                       "--runtime ddp predicts it for transformers' Llama");
-    mesh += fmt::format("shard={},", shard);
-  }
+  mesh += shard_of(keys, replicate > 1);
   if (const auto context = keys.degree("context_parallel_degree"); context > 1)
     mesh += fmt::format("context={},", context);
   if (const auto tensor = keys.degree("tensor_parallel_degree"); tensor > 1)
@@ -153,8 +157,7 @@ std::string checkpointing_of(const ConfigValue& section, const std::string& file
       "determinism_check", "debug",         "visualize_memory_budget_pareto"};
   keys.finish(more, same, {}, "torchtitan");
   findings = by_line(std::move(findings), keys.take_findings());
-  if (mode == "none") return mode;
-  if (mode == "full") return "full";
+  if (mode == "none" || mode == "full") return mode;
   if (mode != "selective")
     throw keys.error("mode", fmt::format("{} is not modelled", mode),
                      "none, selective and full are");
@@ -170,12 +173,11 @@ std::string checkpointing_of(const ConfigValue& section, const std::string& file
 
 /// Whether a converter that changes linear layers into 8-bit ones is on.
 bool converts_to_float8(Keys& model) {
-  for (const std::string& name : model.names("converters")) {
-    if (name.find("float8") != std::string::npos || name.find("fp8") != std::string::npos)
-      return true;
-    throw model.error("converters", fmt::format("{} is not modelled", name), "float8 is");
-  }
-  return false;
+  const std::vector<std::string> converters = model.names("converters");
+  for (const std::string& name : converters)
+    if (name.find("float8") == std::string::npos && name.find("fp8") == std::string::npos)
+      throw model.error("converters", fmt::format("{} is not modelled", name), "float8 is");
+  return !converters.empty();
 }
 
 /// As --float8 takes it; empty: none.
@@ -218,6 +220,17 @@ std::string float8_of(const ConfigValue& file, Keys& model, const std::string& n
   return recipe;
 }
 
+/// In 2024 degrees stood in [training]. AdamW was then foreach unless `fused` was set, and the loss
+/// was not compiled. Source: torchtitan 0011fb9, config_manager.py, train.py (loss_fn); 5cffd5a,
+/// optimizer.py (build_optimizers).
+bool is_of_2024(const Keys& training) {
+  constexpr std::string_view degrees[] = {"data_parallel_degree", "data_parallel_shard_degree",
+                                          "data_parallel_replicate_degree",
+                                          "tensor_parallel_degree"};
+  return std::any_of(std::begin(degrees), std::end(degrees),
+                     [&](std::string_view key) { return training.has(key); });
+}
+
 /// As --compile takes it; empty: none.
 std::string compiled_of(const ConfigValue& file, Keys& training, const std::string& name,
                         std::vector<Finding>& findings) {
@@ -225,7 +238,10 @@ std::string compiled_of(const ConfigValue& file, Keys& training, const std::stri
   Keys compile(section, name, "compile");
   const bool on = compile.flag("enable", training.flag("compile", false));
   std::vector<std::string> parts = compile.names("components");
-  if (parts.empty()) parts = {"model", "loss"};
+  if (parts.empty()) {
+    parts = {"model"};
+    if (!is_of_2024(training)) parts.emplace_back("loss");
+  }
   constexpr std::string_view same[] = {"backend", "fullgraph"};
   compile.finish({}, same, {}, "torchtitan");
   findings = by_line(std::move(findings), compile.take_findings());
@@ -236,6 +252,7 @@ std::string compiled_of(const ConfigValue& file, Keys& training, const std::stri
   return compiles("loss") ? "blocks+loss" : "blocks";
 }
 
+/// `loop` has the implementation of a file that names none.
 void read_optimizer(const ConfigValue& section, const std::string& file, Recipe& recipe,
                     Recipe::OwnLoop& loop) {
   Keys keys(section, file, "optimizer");
@@ -243,17 +260,16 @@ void read_optimizer(const ConfigValue& section, const std::string& file, Recipe&
   if (name != "AdamW" && name != "Adam")
     throw keys.error("name", fmt::format("{} is not modelled", name), "AdamW and Adam are");
   loop.optimizer = name == "AdamW" ? "adamw" : "adam";
-  // Before there was `implementation`: foreach unless fused.
-  const std::string usual = !keys.has("fused") || keys.take("fused").truthy() ? "fused" : "foreach";
-  const std::string how = keys.text("implementation", usual);
+  if (keys.has("fused")) loop.implementation = keys.take("fused").truthy() ? "fused" : "foreach";
+  const std::string how = keys.text("implementation", loop.implementation);
   if (how != "fused" && how != "foreach" && how != "for-loop")
     throw keys.error("implementation", fmt::format("{} is not known", how),
                      "fused, foreach and for-loop are");
   loop.implementation = how == "for-loop" ? "loop" : how;
-  for (const std::string_view key : {"early_step_in_backward", "foreach"})
-    if (keys.take(key).truthy() && key != "foreach")
-      throw keys.error(key, "an update in the backward is not predicted under torchtitan",
-                       "write false");
+  constexpr std::string_view in_backward = "early_step_in_backward";
+  if (keys.take(in_backward).truthy())
+    throw keys.error(in_backward, "an update in the backward is not predicted under torchtitan",
+                     "write false");
   keys.finish({}, no_bearing_in_optimizer, {}, "torchtitan");
   recipe.findings = by_line(std::move(recipe.findings), keys.take_findings());
 }
@@ -314,13 +330,13 @@ Recipe read_torchtitan(const ConfigValue& value, const std::string& file) {
   Moved moved(parallelism, training, experimental);
 
   loop.runtime = "torchtitan";
-  recipe.model = model_of(model_section, file);
-  for (const std::string_view key : {"name", "flavor"}) model.take(key);
+  recipe.model = model_of(model);
   loop.mesh = mesh_of(moved);
   loop.strategy = strategy_of(moved);
   check_ring(moved);
   read_sizes(training, recipe, loop);
   loop.precision = precision_of(training);
+  loop.implementation = is_of_2024(training) ? "foreach" : "fused";
   read_optimizer(section_of(value, {"optimizer"}), file, recipe, loop);
   loop.checkpointing =
       checkpointing_of(section_of(value, {"activation_checkpoint"}), file, recipe.findings);

@@ -266,8 +266,8 @@ void ParallelTraining::apply_checkpointing() {
     return;
   }
   std::vector<Module::Child>& blocks = model_->child("layers").children;
-  for (std::size_t i = 0; i < blocks.size();
-       i += static_cast<std::size_t>(settings_.checkpoint_every))
+  const auto every = static_cast<std::size_t>(settings_.checkpoint_every);
+  for (std::size_t i = every - 1; i < blocks.size(); i += every)
     blocks[i].module = checkpoint_wrapper(blocks[i].module, settings_.checkpoint);
 }
 

@@ -44,7 +44,9 @@ struct ParallelSettings {
   bool sequence_parallel = false;
   bool loss_parallel = false;
   EmbeddingStyle embedding = EmbeddingStyle::rowwise;
-  int checkpoint_every = 0;  ///< k: every k-th block from the first on; 0: none
+  /// k: blocks k, 2k, ..., counted from 1; 0: none. Source: torchtitan 01db32e,
+  /// distributed/activation_checkpoint.py, _apply_layer_sac.
+  int checkpoint_every = 0;
   CheckpointOptions checkpoint{.preserve_rng_state = false};
   bool reshard_after_forward = true;
   RingSettings ring;  ///< of an axis cp

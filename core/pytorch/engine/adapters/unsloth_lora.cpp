@@ -18,14 +18,18 @@ Dims with_last(Dims sizes, std::int64_t last) {
   return sizes;
 }
 
+/// The weight as forwards have it: dequantised into memory that all layers share.
+Tensor buffered_weight(Session& s, const AdaptedLinear& linear, const Buffers& buffers) {
+  return linear.quantized ? linear.quantized->dequantized_in(s, linear.weight, *buffers)
+                          : linear.weight;
+}
+
 /// matmul_lora of rows.
 Tensor forward_product(Session& s, const Tensor& rows, const AdaptedLinear& linear,
                        const Buffers& buffers) {
   Tensor out;
   {
-    const Tensor weight = linear.quantized
-                              ? linear.quantized->dequantized_in(s, linear.weight, *buffers)
-                              : linear.weight;
+    const Tensor weight = buffered_weight(s, linear, buffers);
     out = matmul(s, rows, t(s, weight));
   }
   const Dtype dtype = rows.dtype();
@@ -125,9 +129,7 @@ Tensors mlp_backward(Session& s, Node& node, Tensors& gradients, const AdaptedFe
   // matmul_lora(dY, downW.t(), downB, downA).
   Tensor dw;
   {
-    const Tensor weight = layers.down.quantized ? layers.down.quantized->dequantized_in(
-                                                      s, layers.down.weight, *buffers)
-                                                : layers.down.weight;
+    const Tensor weight = buffered_weight(s, layers.down, buffers);
     dw = matmul(s, dy, weight);
   }
   add_input_gradient(s, dw, layers.down, down, dy, false);

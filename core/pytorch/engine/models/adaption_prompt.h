@@ -22,7 +22,7 @@ struct PromptedAttention {
   Tensor query, attended;
   std::function<std::pair<Tensor, Tensor>(const Tensor& hidden)> project;
 };
-/// The result and, times the gating factor, attention of the queries over the prompt.
+/// Adds the queries' attention over the prompt, times the gating factor, to the result.
 Tensor with_adaption_prompt(Session& s, const PromptedAttention& attention);
 
 }  // namespace shardscope::eager

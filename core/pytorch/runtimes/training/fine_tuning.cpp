@@ -22,11 +22,11 @@ Module& input_embedding(Module& root) {
                .way_out = {}});
 }
 
-/// Of quantised weights Unsloth's functions are known here for those of 4 bits alone.
+/// Unsloth's functions of quantised weights are known here for 4 bits only.
 void check_unsloth_base(const FineTuningSetup& setup) {
   if (!setup.unsloth || !setup.quantization || setup.quantization->is_4bit()) return;
   throw Error({.where = "Unsloth",
-               .what = "a base in other than bitsandbytes' 4 bits is not predicted here",
+               .what = "a quantised base is predicted here in bitsandbytes' 4 bits only",
                .way_out = "quantise it by nf4 or fp4, or leave Unsloth out"});
 }
 
