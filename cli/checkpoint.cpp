@@ -384,22 +384,27 @@ ExitCode export_folder(const CheckpointOptions& options, Checkpoint& from, const
                        fmt::format("Accelerator.load_state on {} ranks", world));
 }
 
-/// Only `convert --to accelerate` and `--to trainer` have these.
-void refuse_library_options(const CheckpointOptions& options, Layout to) {
-  if (to == Layout::accelerate || to == Layout::trainer) return;
-  const std::pair<bool, std::string_view> given[] = {{options.under.has_value(), "--under"},
-                                                     {options.groups.has_value(), "--groups"}};
-  for (const auto& [is_given, name] : given)
-    if (is_given)
+/// What the written layout has no use for.
+void refuse_useless_options(const CheckpointOptions& options, Layout to) {
+  const auto refuse = [](bool given, std::string_view name, std::string_view layouts) {
+    if (given)
       throw Error({.where = std::string(name),
-                   .what = "is of --to accelerate and --to trainer alone",
+                   .what = fmt::format("is only for {}", layouts),
                    .way_out = "leave it out"});
+  };
+  const bool for_accelerate = to == Layout::accelerate;
+  const bool for_library = for_accelerate || to == Layout::trainer;
+  constexpr std::string_view libraries = "--to accelerate and --to trainer";
+  refuse(!for_library && options.under.has_value(), "--under", libraries);
+  refuse(!for_library && options.groups.has_value(), "--groups", libraries);
+  refuse(!for_accelerate && to != Layout::sharded && options.world.has_value(), "--world",
+         "reshard, --to sharded and --to accelerate");
 }
 
 ExitCode rewrite(const CheckpointOptions& options, const std::vector<fs::path>& places, Layout to) {
   if (!options.folder)
     throw Error({.where = "-o", .what = "no folder was given", .way_out = "give -o FOLDER"});
-  refuse_library_options(options, to);
+  refuse_useless_options(options, to);
   const fs::path place = *options.folder;
   ProgressLine line(options.output);
   const fs::path from = one_checkpoint(places);
@@ -488,18 +493,20 @@ void declare_checkpoint(Command& command) {
                  {"sharded|full|dcp|accelerate|trainer",
                   "of convert; dcp: PyTorch's torch.distributed.checkpoint; accelerate: for "
                   "Accelerator.load_state; trainer: for transformers' Trainer"});
-  command.option("--world", options->world,
-                 {"N",
-                  "of reshard and convert: files, one a rank; of --to accelerate: ranks that go on "
-                  "(default: as it was saved)"});
+  command.option(
+      "--world", options->world,
+      {"N",
+       "of reshard and --to sharded: files, one a rank; of --to accelerate: ranks that go "
+       "on (default: as it was saved)"});
   command.option("--under", options->under,
                  {"fsdp|fsdp_full|ddp",
                   "of --to accelerate and trainer, how the job goes on: FSDP1 or FSDP2 with "
                   "SHARDED_STATE_DICT (default) or FULL_STATE_DICT; DDP or one process"});
   command.option("--groups", options->groups,
                  {"by_decay|one",
-                  "there, param_groups of the script's optimizer: matrices first, then what does "
-                  "not decay, as the Trainer's (default), or all parameters in one"});
+                  "of the same two, param_groups of the script's optimizer: by_decay has matrices "
+                  "first, then what does not decay, like the Trainer (default); one has all "
+                  "parameters in one group"});
   command.heading("For a checkpoint of PyTorch, accelerate or DeepSpeed");
   command.option(
       "--model", options->model,

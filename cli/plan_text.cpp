@@ -201,7 +201,7 @@ std::string_view reason_of(planner::Rule rule) {
     case Rule::margin:
       return "margin";
     case Rule::memory:
-      return "what its file says of memory";
+      return "what its file can set";
     case Rule::current:
       return "the runtime that PyTorch recommends";
     case Rule::file:
@@ -256,9 +256,9 @@ std::string energy_text(const planner::Candidate& best, const planner::Inputs& i
 std::string rule_text(const planner::Answer& answer) {
   const planner::Chosen& chosen = answer.chosen;
   if (chosen.tied.size() < 2) return {};
-  std::string text = fmt::format("          place {} of the {} that cannot be told apart, by {}",
-                                 answer.candidates[chosen.candidate].place, chosen.tied.size(),
-                                 reason_of(chosen.rule));
+  std::string text = fmt::format(
+      "          place {} of the {} that cannot be told apart, chosen by {}",
+      answer.candidates[chosen.candidate].place, chosen.tied.size(), reason_of(chosen.rule));
   return text + (chosen.why.empty() ? "" : ": " + chosen.why) + "\n";
 }
 

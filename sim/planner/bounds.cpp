@@ -290,8 +290,8 @@ class ShardingBounder {
     if (!settings.overlap_comm) result.states.gradients = sharding.per_rank.gradients;
   }
 
-  /// Stage 3 gathers what is not persistent for each forward, and but for what it keeps for each
-  /// backward. The second copy serves all but the first forward.
+  /// Stage 3 gathers what is not persistent for each forward. For each backward it gathers the same
+  /// again, without what it has kept. The second copy serves all but the first forward.
   void zero3(const DeepSpeedSettings& settings, const ShardingPlan& sharding,
              ShardingBounds& result) const {
     const Dtype dtype = zero_dtype();

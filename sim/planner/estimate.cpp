@@ -17,8 +17,8 @@ std::int64_t elements_of(const Model& model) {
   return sum;
 }
 
-/// Of DeepSpeed: some blocks apart, which fill a bucket of gradients, so that what buckets add is
-/// between the two.
+/// Of DeepSpeed: so many blocks apart that the blocks between fill a bucket of gradients. What a
+/// bucket adds is then in the difference of the two.
 std::optional<Depths> depths_of_buckets(const ShallowModels& models, int period) {
   constexpr int apart = 4;
   const auto depths = depths_of(models.blocks(), std::lcm(period, apart));

@@ -18,7 +18,7 @@ namespace {
 
 enum class PartKind : std::uint8_t { embedding, block, head };
 
-/// Which part of the model an operation of a schedule that is not cut belongs to.
+/// The part of the model that an operation belongs to, in a schedule of the whole model.
 class Parts {
  public:
   Parts(const Schedule& schedule, const Model& model, ModelCosts& costs)

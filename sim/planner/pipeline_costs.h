@@ -27,14 +27,14 @@ struct ModelCosts {
   Duration launch;  ///< of an operation by the host
 };
 
-/// Of each stage, which has so many of the blocks. `forward` of those that run again is what they
-/// run again.
+/// By stage.
 struct StageCosts {
   std::vector<ChunkTime> chunks;
   std::vector<Duration> again;  ///< of a forward that is run again as a whole
   std::vector<Bytes> kept;
   std::vector<Duration> launches;  ///< of forward and backward together
 };
+/// `blocks`: how many each stage has.
 StageCosts stage_costs(const ModelCosts& model, const std::vector<int>& blocks);
 
 /// No step takes less: a rank's first forward waits for those of the stages before, its last

@@ -129,7 +129,7 @@ class Search {
       return own == by_kind.end() || value <= own->second;
     }
   };
-  /// That a trial may come to, where this is an estimate.
+  /// The least that a trial may come to; the contender may be an estimate.
   std::int64_t least(const Contender& contender) const {
     if (!contender.is_estimate) return sought(contender.trial);
     return scaled(sought(contender.trial), 1 / (1 + estimate_slack(choices_[contender.choice])));
@@ -443,23 +443,37 @@ SearchResult search(const std::vector<Choice>& choices, const TrialInputs& input
   return Search(choices, inputs, options).run();
 }
 
+namespace {
+
+/// Of a step of that time. Both times may round to the same, so the difference is said, too.
+std::string against(const PlaceToBeat& place, Duration time) {
+  if (time <= place.time || place.time <= Duration{})
+    return fmt::format("; {} takes {}", place.name, rounded_text(place.time));
+  const double more = (time.seconds() / place.time.seconds() - 1) * 100;
+  constexpr double least = 0.1;
+  return fmt::format(", {} more than {} ({})",
+                     more < least ? "less than 0.1%" : fmt::format("{:.1f}%", more), place.name,
+                     rounded_text(place.time));
+}
+
+}  // namespace
+
 std::string why(const Outcome& outcome, const TrialInputs& inputs,
                 const std::optional<PlaceToBeat>& place, std::string_view slowest) {
   const std::string about = outcome.is_estimate ? "about " : "";
   const std::string time = about + rounded_text(outcome.time);
-  const std::string against =
-      place ? fmt::format("; {} takes {}", place->name, rounded_text(place->time)) : "";
+  const std::string beside = place ? against(*place, outcome.time) : "";
   switch (outcome.reason) {
     case Reason::slower:
       // What has not come to a place was tried out without the allocator, whose retries take time.
       return fmt::format(
           "takes {}{} a step{}",
           place && outcome.time <= place->time && !outcome.is_estimate ? "at least " : "", time,
-          against);
+          beside);
     case Reason::too_slow:
       return fmt::format("too slow: takes {} or more a step of the {} allowed", time, slowest);
     case Reason::bounded:
-      return fmt::format("takes at least {} a step{}", time, against);
+      return fmt::format("takes at least {} a step{}", time, beside);
     case Reason::larger:
       return fmt::format("needs {}{}", about, rounded_text(outcome.memory));
     case Reason::out_of_memory:

@@ -263,7 +263,10 @@ TEST_F(Checkpoints, BadUseIsOneLine) {
         std::pair{"checkpoint convert run --to pickle -o x", "none of sharded, full, dcp, accel"},
         std::pair{"checkpoint convert run --to accelerate --under zero -o x", "--under: \"zero\""},
         std::pair{"checkpoint convert run --to trainer --groups two -o x", "--groups: \"two\""},
-        std::pair{"checkpoint convert run --to dcp --under ddp -o x", "of --to accelerate and"},
+        std::pair{"checkpoint convert run --to dcp --under ddp -o x", "--under: is only for --to"},
+        std::pair{"checkpoint convert run --to dcp --world 2 -o x", "--world: is only for reshard"},
+        std::pair{"checkpoint convert run --to trainer --world 2 -o x", "--world: is only for"},
+        std::pair{"checkpoint merge run --world 2 -o x", "--world: is only for reshard"},
         std::pair{"checkpoint list run --groups one", "--groups: list only reads checkpoints"},
         std::pair{"checkpoint reshard run --world 0 -o x", "expected 1 to"},
         std::pair{"checkpoint verify model", "has no checkpoints"}}) {

@@ -83,7 +83,7 @@ std::string why_preferred(Rule rule, const Candidate& chosen, const Candidate& o
     case Rule::margin:
       return fmt::format("leaves {}, {} leaves {}", free_text(chosen), place, free_text(other));
     case Rule::memory:
-      return fmt::format("no file says \"{}\", which {} needs to fit",
+      return fmt::format("no file can set \"{}\", and the memory of {} depends on it",
                          memory_beyond_the_file(other.choice, from), place);
     case Rule::current:
       return fmt::format("{} is FSDP1, and PyTorch recommends FSDP2", place);

@@ -11,7 +11,7 @@
 namespace shardscope::planner {
 namespace {
 
-/// What a rank of a pipeline waits for the others.
+/// The time that a rank of a pipeline waits for the others.
 constexpr std::string_view bubble = "bubble";
 
 struct Part {

@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/model/huggingface.h"
 #include "core/native/native_abilities.h"
+#include "tests/sim/planner/question.h"
 
 namespace shardscope::planner {
 namespace {
@@ -22,14 +23,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-Question question(std::vector<Runtime> runtimes, int world, std::int64_t tokens) {
-  return {.runtimes = std::move(runtimes),
-          .precisions = {TrainingPrecision::fp32},
-          .world = world,
-          .tokens_per_batch = tokens,
-          .training = {.length = 8}};
-}
 
 /// GPT-2 of width 8; a block has 12 * 64 + 13 * 8 = 872 elements.
 Model model_with_blocks(int blocks) {

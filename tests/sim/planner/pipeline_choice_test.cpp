@@ -24,6 +24,7 @@
 #include "tests/core/small_models.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/sim/planner/answer/tiny_plan.h"
+#include "tests/sim/planner/question.h"
 
 namespace shardscope::planner {
 namespace {
@@ -37,15 +38,9 @@ using ::testing::Not;
 
 using enum PipelineScheduleKind;
 
-Question question(int world, std::int64_t sequences) {
-  return {.runtimes = {Runtime::native},
-          .precisions = {TrainingPrecision::fp32},
-          .world = world,
-          .tokens_per_batch = sequences * 8,
-          .training = {.length = 8}};
-}
-
-Enumeration pipelines(int blocks, const Question& of) {
+/// Of a step of so many sequences.
+Enumeration pipelines(int blocks, int world, std::int64_t sequences) {
+  const Question of = question({Runtime::native}, world, sequences * 8);
   return enumerate_pipelines(testing::small_llama(blocks), of, of.precisions);
 }
 
@@ -96,7 +91,7 @@ TEST(PipelineChoice, TheJobSaysAllOfIt) {
 // too many.
 TEST(EnumeratePipelines, StagesDivideTheRanksAndTheLayersSuffice) {
   std::set<int> single, interleaved;
-  const Enumeration all = pipelines(8, question(12, 144));
+  const Enumeration all = pipelines(8, 12, 144);
   for (const Choice& choice : all.choices) {
     EXPECT_EQ(choice.mesh.world(), 12) << text_of(choice);
     if (choice.pipeline.schedule == one_f_one_b) single.insert(choice.mesh.pipeline);
@@ -111,7 +106,7 @@ TEST(EnumeratePipelines, StagesDivideTheRanksAndTheLayersSuffice) {
 // micro-batches; of 4 stages 16, as 4, 8 or 16. All take the tokens that were asked for.
 TEST(EnumeratePipelines, MicroBatchesAreAtLeastAsManyAsTheStages) {
   std::set<int> of_two, of_four;
-  for (const Choice& choice : pipelines(4, question(4, 16)).choices) {
+  for (const Choice& choice : pipelines(4, 4, 16).choices) {
     const int copies = choice.mesh.replicate * choice.mesh.shard;
     EXPECT_EQ(choice.batch * choice.micro_batches * copies, 16) << text_of(choice);
     if (choice.pipeline.schedule == one_f_one_b)
@@ -124,13 +119,13 @@ TEST(EnumeratePipelines, MicroBatchesAreAtLeastAsManyAsTheStages) {
 // The two ranks of a stage share parameters, gradients or states as two ranks can.
 TEST(EnumeratePipelines, EveryShardingThatTheRanksOfAStageCanHaveIsInside) {
   std::set<std::string_view> inside;
-  for (const Choice& choice : pipelines(4, question(4, 16)).choices)
+  for (const Choice& choice : pipelines(4, 4, 16).choices)
     if (choice.mesh.pipeline == 2) inside.insert(name_of(choice.sharding));
   EXPECT_THAT(inside, ElementsAre("full_shard", "no_shard", "shard_grad_op", "zero1"));
 }
 
 TEST(EnumeratePipelines, StagesRunAgainUnderGpipeAlone) {
-  for (const Choice& choice : pipelines(4, question(2, 8)).choices)
+  for (const Choice& choice : pipelines(4, 2, 8).choices)
     if (choice.pipeline.checkpoint != PipelineCheckpoint::never) {
       EXPECT_EQ(choice.pipeline.schedule, gpipe);
       EXPECT_EQ(choice.checkpointing, eager::CheckpointChoice{});
@@ -138,12 +133,12 @@ TEST(EnumeratePipelines, StagesRunAgainUnderGpipeAlone) {
 }
 
 TEST(EnumeratePipelines, WhatThereIsNotIsSaid) {
-  const Enumeration alone = pipelines(4, question(1, 8));
+  const Enumeration alone = pipelines(4, 1, 8);
   EXPECT_THAT(alone.choices, IsEmpty());
   EXPECT_THAT(alone.dropped,
               ElementsAre(Dropped{"native pipeline", "one rank has nobody to hand over to"}));
   // 1024 sequences on 2 ranks: 1024 micro-batches in 2 stages are 2048 forwards, and 4096 in 4.
-  const Enumeration many = pipelines(4, question(2, 1024));
+  const Enumeration many = pipelines(4, 2, 1024);
   for (const Choice& choice : many.choices)
     EXPECT_LE(choice.micro_batches * choice.mesh.pipeline * choice.pipeline.stages_per_rank, 2048);
   EXPECT_THAT(many.dropped, Contains(Field(&Dropped::why, HasSubstr("more than 2048 forwards"))));

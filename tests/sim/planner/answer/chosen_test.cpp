@@ -48,7 +48,8 @@ TEST_F(ChosenTest, PassesOverWhatNoFileSays) {
   EXPECT_EQ(chosen().candidate, 2u);
   EXPECT_EQ(chosen().rule, Rule::memory);
   EXPECT_EQ(chosen().why_not_first,
-            "no file says \"gradients reduced in every micro-batch\", which place 1 needs to fit");
+            "no file can set \"gradients reduced in every micro-batch\", and the memory of place 1 "
+            "depends on it");
 }
 
 TEST_F(ChosenTest, PassesOverASmallMarginFirst) {

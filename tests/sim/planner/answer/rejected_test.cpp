@@ -41,9 +41,25 @@ TEST(Rejected, SaysOfEachStrategyWhatSaysMost) {
   const std::vector<Rejected> rejected = rejected_of(weighed, places, basis);
   ASSERT_THAT(rejected, SizeIs(2));
   EXPECT_EQ(rejected[0].strategy, "fsdp2 shard_grad_op");
-  EXPECT_EQ(rejected[0].why, "takes 20.0 us a step; the last place takes 15.0 us");
+  EXPECT_EQ(rejected[0].why, "takes 20.0 us a step, 33.3% more than the last place (15.0 us)");
   EXPECT_EQ(rejected[1].strategy, "fsdp1 full_shard");
   EXPECT_THAT(rejected[1].why, HasSubstr("needs at least 8.00 GiB of the 4.00 GiB"));
+}
+
+// Times that round to the same differ by a share. 233.2 of 233 ms are 0.09% more, 234.4 are 0.6%.
+TEST(Rejected, SaysByHowMuchAStepIsLonger) {
+  const Inputs inputs = tiny_plan();
+  const Basis basis(inputs);
+  const PlaceToBeat last{"the last place", 233'000_us};
+  const auto told = [&](Reason reason, Duration time) {
+    return why(outcome(0, reason, time), basis.trials, last);
+  };
+  EXPECT_EQ(told(Reason::slower, 233'200_us),
+            "takes 233 ms a step, less than 0.1% more than the last place (233 ms)");
+  EXPECT_EQ(told(Reason::bounded, 234'400_us),
+            "takes at least 234 ms a step, 0.6% more than the last place (233 ms)");
+  EXPECT_EQ(told(Reason::slower, 233'000_us),
+            "takes at least 233 ms a step; the last place takes 233 ms");
 }
 
 // 80 GiB of which 79 are held: that fits, and leaves less than the usual margin of 4%.
