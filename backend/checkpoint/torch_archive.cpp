@@ -171,7 +171,7 @@ TorchArchive::TorchArchive(const PositionedFile& file, std::int64_t offset, std:
   if (pickle.bytes > bounds.pickle_bytes)
     throw error(fmt::format("its pickle is longer than {} bytes", bounds.pickle_bytes));
   const std::string text = text_at(file, pickle.header, pickle.bytes);
-  if (crc32_of(text) != pickle.crc32)
+  if (has_checksums_ && crc32_of(text) != pickle.crc32)
     throw error(fmt::format("its pickle is damaged: its checksum is {} and was {}",
                             crc32_text(crc32_of(text)), crc32_text(pickle.crc32)));
   TextOf input(text);
@@ -251,9 +251,11 @@ std::size_t TorchArchive::read_entry(const std::string& directory, std::size_t a
                      header = wide.or_next(number_at(directory, at + 42, 4));
   if (method != 0 || packed != bytes) throw error("the archive is compressed");
   if (bytes < 0 || header < 0) throw error("the archive's directory is damaged");
+  const std::uint32_t crc32 = number_at(directory, at + 16, 4);
+  has_checksums_ = has_checksums_ || crc32 != 0;
   members_.insert_or_assign(
       behind_folder(std::string_view(directory).substr(at + central_bytes, name)),
-      Member{.header = header, .bytes = bytes, .crc32 = number_at(directory, at + 16, 4)});
+      Member{.header = header, .bytes = bytes, .crc32 = crc32});
   return next;
 }
 
@@ -349,7 +351,7 @@ ArchivedTensor TorchArchive::tensor(PickleValue value) const {
   tensor.storage_offset = begin_ + bytes.header;
   tensor.offset = tensor.storage_offset + first * size;
   tensor.storage_bytes = bytes.bytes;
-  tensor.storage_crc32 = bytes.crc32;
+  if (has_checksums_) tensor.storage_crc32 = bytes.crc32;
   return tensor;
 }
 
@@ -375,17 +377,18 @@ void read_floats(const PositionedFile& file, const ArchivedTensor& tensor, std::
 
 void check_storage(const PositionedFile& file, const ArchivedTensor& tensor,
                    const std::string& tensor_name, std::vector<std::byte>& scratch) {
+  if (!tensor.storage_crc32) return;
   std::uint32_t crc = 0;
   for (std::int64_t done = 0; done < tensor.storage_bytes; done += bytes_at_once) {
     scratch.resize(static_cast<std::size_t>(std::min(bytes_at_once, tensor.storage_bytes - done)));
     file.read(tensor.storage_offset + done, scratch);
     crc = crc32_of(scratch, crc);
   }
-  if (crc != tensor.storage_crc32) {
+  if (crc != *tensor.storage_crc32) {
     throw Error(
         {.where = file.path().string(),
          .what = fmt::format("the storage of {} is damaged: its checksum is {} and was {}",
-                             tensor_name, crc32_text(crc), crc32_text(tensor.storage_crc32)),
+                             tensor_name, crc32_text(crc), crc32_text(*tensor.storage_crc32)),
          .way_out = "take another checkpoint, or copy this one again"});
   }
 }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,7 +51,7 @@ struct ArchivedTensor {
   std::int64_t offset = 0;          ///< of its first element in the file
   std::int64_t storage_offset = 0;  ///< in the file
   std::int64_t storage_bytes = 0;
-  std::uint32_t storage_crc32 = 0;
+  std::optional<std::uint32_t> storage_crc32 = {};  ///< none: the archive has no checksums
 };
 
 /// What an archive may take in memory.
@@ -61,7 +62,8 @@ struct ArchiveBounds {
 };
 
 /// The archive in bytes [offset, offset + length) of a file: its pickle, and where the bytes of its
-/// tensors lie. Files of more than 4 GiB are zip64's.
+/// tensors lie. Files of more than 4 GiB are zip64's. What torch wrote after
+/// set_crc32_options(False) has no checksums, and is read without them.
 class TorchArchive {
  public:
   /// Throws Error (bad_input): no such archive, compressed, damaged, members that overlap, a pickle
@@ -101,6 +103,7 @@ class TorchArchive {
   std::string path_;
   std::int64_t begin_, length_;
   std::map<std::string, Member, std::less<>> members_;  ///< by name behind the folder
+  bool has_checksums_ = false;                          ///< one of them is not 0
   Pickle pickle_;
 };
 
@@ -113,6 +116,7 @@ void read_floats(const PositionedFile& file, const ArchivedTensor& tensor, std::
                  std::span<float> out, std::vector<std::byte>& scratch);
 
 /// Reads all of a tensor's storage. Throws Error naming `tensor_name` where its checksum is wrong.
+/// Without a checksum it does nothing.
 void check_storage(const PositionedFile& file, const ArchivedTensor& tensor,
                    const std::string& tensor_name, std::vector<std::byte>& scratch);
 

@@ -55,14 +55,16 @@ void TorchFiles::read(const std::string& name, const std::vector<TorchPiece>& pi
 
 /// Each storage is read once for its checksum. One that is damaged is refused each time.
 void TorchFiles::check(const std::string& name, const TorchPiece& piece) {
-  const auto [found, is_new] =
-      checked_.try_emplace({piece.file, piece.tensor.storage_offset}, std::nullopt);
-  if (is_new) {
+  const std::pair storage(piece.file, piece.tensor.storage_offset);
+  auto found = checked_.find(storage);
+  if (found == checked_.end()) {
+    std::optional<Error> fault;
     try {
       check_storage(opened(piece.file), piece.tensor, name, scratch_);
     } catch (const Error& error) {
-      found->second = error;
+      fault = error;
     }
+    found = checked_.emplace(storage, std::move(fault)).first;
   }
   if (found->second) throw Error(found->second->parts());
 }

@@ -182,6 +182,21 @@ TEST_F(Archive, APickleThatChangedIsRefused) {
   EXPECT_THAT(refusal_of(bytes), HasSubstr("its pickle is damaged: its checksum is"));
 }
 
+// torch 2.15 writes 0 for each member after torch.serialization.set_crc32_options(False).
+TEST_F(Archive, WithoutAnyChecksumIsReadAndWithSomeIsNot) {
+  const std::vector<std::string> members{"archive/data.pkl", "archive/byteorder", "archive/version",
+                                         "archive/data/0", "archive/data/1"};
+  std::string bytes = two_tensors(as_usual);
+  const std::string byteorder = bytes.substr(entry_of(bytes, "archive/byteorder") + 16, 4);
+  for (const std::string& member : members)
+    bytes.replace(entry_of(bytes, member) + 16, 4, number(0, 4));
+  EXPECT_EQ(refusal_of(bytes), "nothing");
+  EXPECT_THAT(values("a"), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(values("b"), ElementsAre(100));
+  bytes.replace(entry_of(bytes, "archive/byteorder") + 16, 4, byteorder);
+  EXPECT_THAT(refusal_of(bytes), HasSubstr("its pickle is damaged"));
+}
+
 int open_below(const fs::path& folder) {
   int open = 0;
   std::error_code ignored;
