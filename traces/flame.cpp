@@ -7,6 +7,8 @@
 #include <map>
 #include <utility>
 
+#include "traces/held_sum.h"
+
 namespace shardscope {
 namespace {
 

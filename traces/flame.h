@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -57,12 +56,6 @@ struct FlameTree {
   /// Is `node` the other one, or below it.
   bool is_within(std::uint32_t node, std::uint32_t other) const;
 };
-
-/// a + b of amounts above 0, held at what an integer takes: a file may say anything.
-inline std::int64_t held_sum(std::int64_t a, std::int64_t b) {
-  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  return a > most - b ? most : a + b;
-}
 
 /// Equal paths are added up; amounts of 0 or less are left out.
 FlameTree flame_tree(std::span<const FlameStack> first, std::span<const FlameStack> second = {},

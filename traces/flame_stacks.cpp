@@ -5,6 +5,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "traces/held_sum.h"
+
 namespace shardscope {
 namespace {
 

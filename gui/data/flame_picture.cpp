@@ -7,11 +7,13 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "gui/data/peak_set.h"
 #include "gui/data/unit_rows.h"
 #include "traces/flame_stacks.h"
+#include "traces/held_sum.h"
 #include "traces/import/snapshot_stacks.h"
 #include "traces/match/host_stacks.h"
 
@@ -142,13 +144,38 @@ std::string problem_of(const FlameQuestion& question) {
                                       : "No memory over time is known";
 }
 
+/// `path_of` each node but the root. Where all of them together are very long, as those of deep
+/// stacks, each is cut to its innermost part.
+std::vector<std::string> paths_of(const FlameTree& tree) {
+  constexpr std::size_t most_text = std::size_t{64} << 20, least_path = 40;
+  constexpr std::string_view between = " / ", cut = "... ";
+  std::vector<std::size_t> lengths(tree.nodes.size());
+  std::size_t whole = 0;
+  for (std::size_t i = 1; i < tree.nodes.size(); ++i) {
+    const std::uint32_t parent = tree.nodes[i].parent;
+    lengths[i] = tree.nodes[i].name.size() + (parent == 0 ? 0 : lengths[parent] + between.size());
+    whole += lengths[i];
+  }
+  const std::size_t most =
+      whole <= most_text ? whole : std::max(least_path, most_text / tree.nodes.size());
+  std::vector<std::string> paths;
+  for (std::size_t i = 1; i < tree.nodes.size(); ++i) {
+    const std::uint32_t parent = tree.nodes[i].parent;
+    std::string path = parent == 0 ? "" : paths[parent - 1] + std::string(between);
+    path += tree.nodes[i].name;
+    std::size_t from = path.size() <= most ? 0 : path.size() - most;
+    // Not within a character.
+    while (from < path.size() && (static_cast<unsigned char>(path[from]) & 0xc0) == 0x80) ++from;
+    paths.push_back(from == 0 ? std::move(path) : std::string(cut) + path.substr(from));
+  }
+  return paths;
+}
+
 ColumnTable table_of(const FlamePicture& picture) {
   const std::vector<FlameNode>& nodes = picture.tree.nodes;
   ColumnTable table{.columns = {}, .rows = nodes.size() - 1};
-  std::vector<std::string> paths;
-  for (std::uint32_t i = 1; i < nodes.size(); ++i) paths.push_back(picture.tree.path_of(i));
   Column path{.id = "path", .title = "Path", .about = "Phase or category, modules, operation"};
-  set_texts(path, paths);
+  set_texts(path, paths_of(picture.tree));
   table.columns.push_back(std::move(path));
   const Quantity quantity = picture.of == FlameOf::time ? Quantity::duration : Quantity::bytes;
   const auto add = [&](std::string id, std::string title, std::string about, CellLook look,

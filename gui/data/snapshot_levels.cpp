@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "traces/import/held_sum.h"
+#include "traces/held_sum.h"
 #include "traces/import/snapshot_categories.h"
 #include "traces/import/snapshot_replay.h"
 

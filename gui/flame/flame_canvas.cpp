@@ -67,6 +67,7 @@ void FlameCanvas::show_picture(std::shared_ptr<const FlamePicture> picture) {
   picture_ = std::move(picture);
   hovered_.reset();
   show_matches({});
+  setAccessibleDescription(told());
   Q_EMIT zoom_changed();
   Q_EMIT current_changed();
 }
@@ -413,11 +414,11 @@ void FlameCanvas::draw_legend(QPainter& painter, QRectF where) const {
     const SpanColour colour = colour_of_kind(node.look);
     const std::size_t band =
         node.look.category ? static_cast<std::size_t>(*node.look.category) : unknown_band;
-    if (picture_->of == FlameOf::memory)
-      entries.try_emplace(band, colour_of(node, theme), text_of(band_name(band)));
-    else
-      entries.try_emplace(static_cast<std::size_t>(colour), colour_of(node, theme),
-                          text_of(name_of(colour)));
+    const bool is_memory = picture_->of == FlameOf::memory;
+    const std::size_t place = is_memory ? band : static_cast<std::size_t>(colour);
+    if (entries.contains(place)) continue;
+    entries[place] = {colour_of(node, theme),
+                      text_of(is_memory ? band_name(band) : name_of(colour))};
   }
   const QFontMetricsF metrics(painter.font());
   double x = where.left() + margin;

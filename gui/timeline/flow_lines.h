@@ -17,12 +17,12 @@ struct FlowLine {
   bool operator==(const FlowLine&) const = default;
 };
 
-/// Those of more than so many are left out, the later ones first in each trace.
+/// No more than so many are kept, of all traces together: those that are found first.
 inline constexpr std::size_t most_flow_lines = 1'000'000;
 
 /// By time. Launches of our own traces by operation and step, of imported ones by correlation, the
 /// other flows as the file has them ("fwdbwd"), collectives between each rank of a side and the
-/// next. O(n log n) in spans and events. On a stop request something is missing.
+/// next. O(n log n) in spans and events. After a stop request the answer is not complete.
 std::vector<FlowLine> flow_lines(const TimelineData& data, const std::stop_token& stop = {});
 
 /// Those that end in the range; at most `most`, evenly chosen where there are more.

@@ -5,6 +5,7 @@
 #include <QAbstractItemModelTester>
 #include <QApplication>
 #include <QClipboard>
+#include <QComboBox>
 #include <QLineEdit>
 #include <QTest>
 
@@ -125,12 +126,32 @@ TEST_F(FlameViewTest, HasMemoryAndThePairOfTwoScenarios) {
   view_.show_kind(FlameOf::memory);
   settle();
   EXPECT_EQ(canvas().picture().tree.nodes[0].whole, (FlameNode::Amounts{15 << 20, 15 << 20}));
+  EXPECT_EQ(canvas().accessibleDescription(), view_.told()) << "of the new picture";
   workspace_.add(shardscope::testing::small_scenario("two", 2));
   workspace_.set_b(workspace_.scenarios()[1]);
   view_.show_kind(FlameOf::time);
   view_.show_pair();
   settle();
   EXPECT_EQ(canvas().picture().runs[1].title, "B: two, profiled");
+}
+
+// A has one profiled rank, B two. The all_gather of B's rank 1 comes 10 of its 60 us late.
+TEST_F(FlameViewTest, TheRanksToChooseFromAreThoseOfTheChosenScenario) {
+  workspace_.add(shardscope::testing::late_rank_scenario("two", 10));
+  workspace_.set_b(workspace_.scenarios()[1]);
+  settle();
+  auto* scenario = view_.findChild<QComboBox*>(QStringLiteral("flame_scenario"));
+  auto* rank = view_.findChild<QComboBox*>(QStringLiteral("flame_rank"));
+  ASSERT_TRUE(scenario != nullptr && rank != nullptr);
+  EXPECT_EQ(rank->count(), 1);
+  QTest::keyClick(scenario, Qt::Key_Down);
+  EXPECT_EQ(scenario->currentText(), QStringLiteral("B: two"));
+  ASSERT_EQ(rank->count(), 2);
+  EXPECT_TRUE(rank->isVisible());
+  QTest::keyClick(rank, Qt::Key_Down);
+  settle();
+  EXPECT_EQ(canvas().picture().tree.nodes[node("forward / layers.1 / all_gather")].whole[1],
+            50'000);
 }
 
 TEST_F(FlameViewTest, NothingIsPreparedOutOfSight) {

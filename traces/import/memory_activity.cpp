@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "traces/import/held_sum.h"
+#include "traces/held_sum.h"
 
 namespace shardscope {
 

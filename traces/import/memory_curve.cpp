@@ -7,7 +7,7 @@
 #include <span>
 #include <unordered_map>
 
-#include "traces/import/held_sum.h"
+#include "traces/held_sum.h"
 #include "traces/import/snapshot_replay.h"
 #include "traces/palette.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "traces/import/held_sum.h"
+#include "traces/held_sum.h"
 #include "traces/import/number_rows.h"
 
 namespace shardscope {

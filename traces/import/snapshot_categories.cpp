@@ -4,7 +4,7 @@
 #include <array>
 #include <map>
 
-#include "traces/import/held_sum.h"
+#include "traces/held_sum.h"
 
 namespace shardscope {
 namespace {

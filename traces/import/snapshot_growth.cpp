@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "traces/import/held_sum.h"
+#include "traces/held_sum.h"
 
 namespace shardscope {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/quantities.h"
-#include "traces/import/held_sum.h"
+#include "traces/held_sum.h"
 #include "traces/import/memory_snapshot.h"
 #include "traces/import/snapshot_replay.h"
 

@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "traces/import/held_sum.h"
+#include "traces/held_sum.h"
 
 namespace shardscope {
 namespace {

@@ -4,7 +4,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "traces/import/held_sum.h"
+#include "traces/held_sum.h"
 
 namespace shardscope {
 namespace {

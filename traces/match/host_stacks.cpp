@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "traces/analysis.h"
+#include "traces/held_sum.h"
 #include "traces/import/collective_names.h"
 #include "traces/import/device_activity.h"
 #include "traces/match/host_tree.h"

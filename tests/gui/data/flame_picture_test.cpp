@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -88,6 +89,27 @@ TEST(FlamePicture, OfAnImportedTraceHasItsScopes) {
   const auto opened = open_imported(std::string(SOURCE_ROOT) + "/tests/data/kineto/fsdp1_gpt2");
   const FlamePicture picture = flame_picture({.scenario = opened.at(0)});
   EXPECT_FALSE(picture.tree.empty()) << picture.problem;
+}
+
+// Whole, the paths would have 4 * 12,000 * 12,000 / 2 = 288 MB of text.
+TEST(FlamePicture, CutsThePathsOfItsTableWhereTheyAreVeryLong) {
+  constexpr int levels = 12'000;
+  auto scenario = std::make_shared<Scenario>(*small_scenario("one", 1));
+  Trace trace = *scenario->predicted->ranks[0];
+  std::string module = "a";
+  for (int i = 1; i < levels; ++i) module += ".a";
+  trace.facts[0].module = static_cast<std::uint32_t>(trace.names.size());
+  trace.names.push_back(module);
+  scenario->predicted->ranks = {std::make_shared<const Trace>(trace)};
+  const FlamePicture picture = flame_picture({.scenario = scenario});
+  const Column& paths = *picture.table->find("path");
+  ASSERT_GT(picture.table->rows, static_cast<std::size_t>(levels));
+  std::size_t longest = 0;
+  for (const std::string& path : paths.words) longest = std::max(longest, path.size());
+  EXPECT_LT(longest, 6'000u) << "64 MiB of 12,000 paths are 5,592 bytes each";
+  const std::string& deepest = paths.words[paths.codes.back()];
+  EXPECT_TRUE(deepest.starts_with("... ")) << deepest.substr(0, 20);
+  EXPECT_TRUE(deepest.ends_with(" / a / forward layers.0"));
 }
 
 /// forward 30 of the first run and 60 of the second, in it mm 20 and 60; backward 10 and 0.
