@@ -144,7 +144,8 @@ std::string doubt_of_host_work(const Schedule& schedule, const HardwareProfile& 
     return one.kind == OperationKind::host;
   });
   if (count == 0) return {};
-  return fmt::format("{} operators of a step run on the host; {}", count, offload_timing(profile));
+  return fmt::format("{} operator{} of a step run{} on the host; {}", count, count > 1 ? "s" : "",
+                     count > 1 ? "" : "s", offload_timing(profile));
 }
 
 /// What the actions hold at most, by requests in PyTorch's blocks of 512 bytes; `held` before and

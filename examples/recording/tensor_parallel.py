@@ -26,7 +26,7 @@ for layer in model.model.layers:
         layer.compile()
     fully_shard(layer, mesh=mesh["shard"], mp_policy=policy)
 fully_shard(model, mesh=mesh["shard"], mp_policy=policy)
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=False)  # whole and split parameters: one foreach takes no both
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=False)  # foreach does not take whole and split parameters together
 for _ in range(4):
     ids = torch.randint(0, config.vocab_size, (4, 1024), device="cuda")
     model(input_ids=ids, labels=ids).loss.backward()

@@ -4,7 +4,7 @@ on a cluster, and writes FOLDER/recordings.json and FOLDER/recordings.md, a tabl
 unknown and what was invented. A row that is there already is not recorded again, unless --only names it.
 
 Scripts of other repositories are read at their commits from --sources (default: FOLDER/sources), where they are cloned if they are missing.
-Packages that a script needs and --python does not have cost that script alone."""
+Where --python lacks a package, only the scripts that need it fail."""
 import argparse
 import hashlib
 import json
@@ -38,6 +38,7 @@ def clone(sources, folder):
         for command in (["init", "-q", place], ["-C", place, "fetch", "-q", "--depth", "1", source["repository"], source["commit"]],
                         ["-C", place, "checkout", "-q", "FETCH_HEAD"]):
             if subprocess.run(["git", *map(str, command)]).returncode != 0:
+                shutil.rmtree(place, ignore_errors=True)  # else the next run would take it for a clone
                 sys.exit(f"recordings.py: {source['repository']}: cannot be fetched; clone it to {place}")
 
 
@@ -104,7 +105,7 @@ def logs_of(run):
 
 
 def repeated(options, case, places, work):
-    """The script once more, as often as --repeat says: how many ended, and how many left the log of the first one."""
+    """The script as often as --repeat says: how many runs ended well, and how many logs equal that of the first run."""
     codes, logs = [], []
     for _ in range(options.repeat):
         _, _, _, _, run = record(options, case, places, work)
@@ -226,7 +227,7 @@ def main():
     parser.add_argument("--cluster", default="h100_sxm")
     parser.add_argument("--limit", type=float, default=300, help="seconds a script (default: 300)")
     parser.add_argument("--only", nargs="+", help="scripts whose name or origin holds one of these words")
-    parser.add_argument("--repeat", type=int, default=0, help="record what is in the table so often instead, and compare the logs byte by byte")
+    parser.add_argument("--repeat", type=int, default=0, help="instead record each script of the table so many times, and compare these logs byte by byte")
     parser.add_argument("--keep", action="store_true", help="keep the run folders")
     options = parser.parse_args()
     options.shardscope, work = os.path.abspath(options.shardscope), pathlib.Path(options.output).resolve()

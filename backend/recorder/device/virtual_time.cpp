@@ -33,6 +33,7 @@ struct Call {
   std::vector<Launched> kernels;
 };
 thread_local std::deque<Call> running;
+thread_local bool is_autograds = false;  ///< this thread has run a node
 
 void host_takes(std::int64_t ns) {
   has_issued = true;
@@ -77,20 +78,24 @@ std::uint32_t number_in(std::string_view& fields) {
 
 void begin_call(std::string_view fields, bool is_node) {
   if (!running.empty()) running.back().has_inner = true;
+  is_autograds = is_autograds || is_node;
   Call call{.is_node = is_node, .kernels = {}};
   call.name = number_in(fields);
   call.inputs = number_in(fields);
   running.push_back(std::move(call));
 }
 
+/// The script goes on when this thread has done its work: its own, and those of autograd, as
+/// core/recording has it. A thread that pins batches works beside the script.
+bool holds_up_script() { return is_autograds || gettid() == getpid(); }
+
 /// Of an operator without an operation: the time to dispatch it, or that of its work on the host's
-/// memory. A thread that pins batches works beside the script.
+/// memory.
 std::int64_t host_time_ns(const Call& call, std::uint32_t outputs, bool is_view) {
-  const bool is_script = gettid() == getpid();
   const auto has_host_tensor = [](std::uint32_t text) {
     return std::string_view(text_of(text)).find("cpu:") != std::string_view::npos;
   };
-  if (is_view || !is_script || !(has_host_tensor(call.inputs) || has_host_tensor(outputs)))
+  if (is_view || !holds_up_script() || !(has_host_tensor(call.inputs) || has_host_tensor(outputs)))
     return host_costs().dispatch_ns;
   return cost_ns(
       {.kind = "host", .fields = {text_of(call.name), text_of(call.inputs), text_of(outputs)}});

@@ -88,7 +88,7 @@ bool is_on_cuda(const at::Tensor& tensor) {
                             : tensor.is_cuda();
 }
 
-/// Of what torch.compile traces with shapes that may change, sizes are no numbers.
+/// A tensor that torch.compile traces with dynamic shapes has sizes that are no numbers.
 bool has_known_sizes(const at::Tensor& tensor) {
   return !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
 }
@@ -185,7 +185,7 @@ struct Sizes {
     }
   }
   bool are_small() const { return is_plain && floats <= most_floats && integers <= most_integers; }
-  /// Few enough to be asked, though not to be computed.
+  /// Few enough for `answer_for_zeros`, though too many to be computed.
   bool are_countable() const { return is_plain && floats + integers <= most_integers; }
 };
 
@@ -202,7 +202,7 @@ at::Tensor on_host(const at::Tensor& tensor) {
                        at::TensorOptions().dtype(tensor.scalar_type()).device(at::kCPU));
 }
 
-/// In the place of values that nobody computed, zeros.
+/// The tensor on the host. Values that nobody computed are zeros there.
 at::Tensor on_host_or_zeros(const at::Tensor& tensor) {
   const bool is_unknown = tensor.defined() && tensor.is_cuda() &&
                           at::isFloatingType(tensor.scalar_type()) && tensor.numel() > most_floats;
@@ -344,7 +344,7 @@ std::optional<unsigned> origin_of(Values values) {
   return origin;
 }
 
-/// Zeros; whole pages go back.
+/// Sets the tensor to zeros. Whole pages go back to the system.
 void clear(const at::Tensor& tensor) {
   constexpr std::uintptr_t page = 4096;
   const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data_ptr());
@@ -359,8 +359,9 @@ void clear(const at::Tensor& tensor) {
   madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
-/// Of what nobody computed: 1 of one element, which a loss is; small numbers of few, so that
-/// routers spread; zeros of many, and of what is not a float (no element of a mask).
+/// Values for a tensor that nobody computed. One element, such as a loss, is 1. A few get small
+/// numbers, so that routers spread. Many get zeros, and so do those that are no floats: a mask
+/// then has no element.
 void invent(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.is_cuda() || !is_plain(tensor) || tensor.numel() == 0 ||
       !tensor.is_non_overlapping_and_dense())
@@ -496,8 +497,8 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
 
 bool is_float(const at::Tensor& tensor) { return at::isFloatingType(tensor.scalar_type()); }
 
-/// A question to values that nobody computed (is one of them NaN, out of bounds?) gets the answer
-/// for zeros: a loop that draws again until the answer is no must end.
+/// A question about values that nobody computed (is one of them NaN, out of bounds?) gets the
+/// answer for zeros: a loop that draws again until the answer is no must end.
 void answer_for_zeros(const Running& running, const c10::OperatorHandle& op,
                       const std::vector<c10::IValue>& outputs) {
   if (running.inputs.empty()) return;
