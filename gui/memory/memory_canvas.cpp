@@ -2,6 +2,7 @@
 
 #include <QFontMetricsF>
 #include <QPaintEngine>
+#include <QStyle>
 #include <algorithm>
 #include <cmath>
 
@@ -34,6 +35,14 @@ Bytes highest_shown(const MemoryPicture& picture, const MemoryLook& look) {
       static_cast<double>(capacity->count) < near * static_cast<double>(highest.count);
   if (is_near || look.reaches_capacity) highest = std::max(highest, *capacity);
   return with_headroom(highest);
+}
+
+/// Whether a scenario's capacity is told at the top of its plot.
+bool has_capacity_above(const MemoryPicture& picture, Bytes highest) {
+  const auto is_above = [&](const auto& curves) {
+    return curves && curves->capacity && *curves->capacity > highest;
+  };
+  return is_above(picture.a) || is_above(picture.b);
 }
 
 Bytes highest_difference(const ScenarioCurves& curves) {
@@ -230,11 +239,12 @@ MemoryCanvas::Layout MemoryCanvas::layout_for(QSize size) const {
   return layout;
 }
 
-MemoryPlot MemoryCanvas::plot_in(QRectF area, QSize size, double pixels, Bytes highest) const {
+MemoryPlot MemoryCanvas::plot_in(QRectF area, QSize size, double pixels, Bytes highest,
+                                 double above) const {
   const int ticks = static_cast<int>(std::max(2.0, area.height() / 60));
   return {.area = area,
           .scale = scale_for(size.width()),
-          .bytes = byte_axis(highest, area.bottom(), area.top(), ticks),
+          .bytes = byte_axis(highest, area.bottom(), area.top() + above, ticks),
           .pixels = pixels};
 }
 
@@ -265,7 +275,9 @@ void MemoryCanvas::draw_layer(QPainter& painter, QSize size, double pixels) {
   }
   MemoryPainter pen(painter, theme);
   const Bytes highest = highest_shown(*picture_, look_);
-  const MemoryPlot plot = plot_in(layout.plot, size, pixels, highest);
+  const double line = layout.strip.height() / 2;
+  const double above = has_capacity_above(*picture_, highest) ? line : 0;
+  const MemoryPlot plot = plot_in(layout.plot, size, pixels, highest, above);
   painter.save();
   pen.draw_scale(plot);
   painter.setClipRect(layout.plot.united(layout.strip));
@@ -277,7 +289,6 @@ void MemoryCanvas::draw_layer(QPainter& painter, QSize size, double pixels) {
                        QPen(theme.more, kind == SideKind::profiled ? 2.4 : 1.2, Qt::DashDotLine));
   if (picture_->ghost && picture_->ghost->predicted)
     pen.draw_total(plot, *picture_->ghost->predicted, QPen(theme.accent, 2, Qt::DashLine));
-  const double line = layout.strip.height() / 2;
   QRectF row(layout.strip.left(), layout.strip.top(), layout.strip.width(), line);
   for (const SideKind kind : {SideKind::predicted, SideKind::profiled}) {
     pen.draw_peak(plot, *picture_->a, kind, row);
@@ -285,7 +296,7 @@ void MemoryCanvas::draw_layer(QPainter& painter, QSize size, double pixels) {
   }
   painter.restore();
   if (!layout.other.isEmpty()) {
-    const MemoryPlot other = plot_in(layout.other, size, pixels, highest);
+    const MemoryPlot other = plot_in(layout.other, size, pixels, highest, above);
     painter.save();
     if (!picture_->b->empty()) pen.draw_scale(other);
     const QRectF title(layout.other.left(), layout.other.top() - line, layout.other.width(), line);
@@ -315,9 +326,17 @@ void MemoryCanvas::draw_differences(QPainter& painter, QRectF area, QSize size, 
                  Qt::AlignRight | Qt::AlignBottom);
   painter.setClipRect(area);
   pen.draw_difference(plot, *picture_->a);
+  QColor plate = theme.background;
+  plate.setAlpha(210);
+  const auto say = [&](const QString& text, Qt::Alignment side) {
+    const QRectF place = QStyle::alignedRect(
+        Qt::LeftToRight, side, metrics.size(Qt::TextSingleLine, text).toSize(), area.toRect());
+    painter.fillRect(place, plate);
+    pen.draw_label(place, text, Qt::AlignCenter);
+  };
   painter.setPen(theme.ink);
-  pen.draw_label(area, tr("+ predicted is more"), Qt::AlignRight | Qt::AlignTop);
-  pen.draw_label(area, tr("\u2212 predicted is less"), Qt::AlignRight | Qt::AlignBottom);
+  say(tr("+ predicted is more"), Qt::AlignRight | Qt::AlignTop);
+  say(tr("\u2212 predicted is less"), Qt::AlignRight | Qt::AlignBottom);
   if (picture_->selected())
     pen.draw_label(area, tr("line: %1").arg(text_of(band_name(*picture_->selected()))),
                    Qt::AlignLeft | Qt::AlignTop);

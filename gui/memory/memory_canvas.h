@@ -68,7 +68,8 @@ class MemoryCanvas : public TimeCanvas {
   };
 
   Layout layout_for(QSize size) const;
-  MemoryPlot plot_in(QRectF area, QSize size, double pixels, Bytes highest) const;
+  /// `above`: pixels at the top that are left free for a label.
+  MemoryPlot plot_in(QRectF area, QSize size, double pixels, Bytes highest, double above = 0) const;
   void draw_layer(QPainter& painter, QSize size, double pixels);
   void draw_scenario(MemoryPainter& pen, const MemoryPlot& plot, const ScenarioCurves& curves);
   void draw_differences(QPainter& painter, QRectF area, QSize size, double pixels);

@@ -11,6 +11,8 @@
 #include <QPainter>
 #include <QScrollBar>
 #include <QSplitter>
+#include <QStackedWidget>
+#include <QTabBar>
 #include <QTabWidget>
 #include <QTableView>
 #include <QTimer>
@@ -40,6 +42,7 @@ constexpr int range_delay_ms = 60;  ///< while a range is dragged, sums come thi
 
 QTableView* table_of(TextRowsModel* model, const QString& name, QWidget* parent) {
   auto* table = new QTableView(parent);
+  table->setMinimumHeight(1);  // of itself it asks for the height of its scroll bars
   table->setModel(model);
   table->setAccessibleName(name);
   table->setSelectionBehavior(QAbstractItemView::SelectRows);
@@ -79,13 +82,16 @@ TimelineView::TimelineView(Workspace& workspace, QWidget* parent)
   layout->addWidget(make_bar());
   minimap_ = new TimelineMinimap(workspace, this);
   layout->addWidget(minimap_);
-  auto* splitter = new QSplitter(Qt::Vertical, this);
-  splitter->addWidget(make_canvas());
-  splitter->addWidget(make_panel());
-  splitter->setStretchFactor(0, 4);
-  splitter->setStretchFactor(1, 1);
-  splitter->setSizes({640, 200});
-  layout->addWidget(splitter, 1);
+  halves_ = new QSplitter(Qt::Vertical, this);
+  halves_->setChildrenCollapsible(false);
+  halves_->addWidget(make_canvas());
+  halves_->addWidget(make_panel());
+  connect(halves_, &QSplitter::splitterMoved, this, [this] {
+    is_divided_by_hand_ = true;
+    show_tables(true);
+  });
+  halves_->installEventFilter(this);
+  layout->addWidget(halves_, 1);
   range_delay_ = new QTimer(this);
   range_delay_->setSingleShot(true);
   range_delay_->setInterval(range_delay_ms);
@@ -193,7 +199,34 @@ QWidget* TimelineView::make_panel() {
   panel_->addTab(jumps, tr("Exposed communication"));
   auto* details = table_of(details_, tr("Details of the selected span"), panel_);
   panel_->addTab(details, tr("Selection"));
+  connect(panel_, &QTabWidget::tabBarClicked, this, &TimelineView::open_tables);
   return box;
+}
+
+void TimelineView::divide() {
+  constexpr int rows_first = 260;  // pixels
+  constexpr int most_tables = 200;
+  const int height = halves_->height();
+  const int room = height - rows_first;
+  const bool has_room = room >= few_tables();
+  show_tables(has_room);
+  const int tables = has_room ? std::min(room, most_tables) : 1;
+  halves_->setSizes({height - tables, tables});
+}
+
+void TimelineView::show_tables(bool shown) {
+  panel_->findChild<QStackedWidget*>()->setVisible(shown);
+}
+
+int TimelineView::few_tables() const {
+  return panel_->tabBar()->sizeHint().height() + 4 * fontMetrics().height();
+}
+
+void TimelineView::open_tables() {
+  if (panel_->height() >= few_tables()) return;
+  is_divided_by_hand_ = true;
+  show_tables(true);
+  halves_->setSizes({halves_->height() / 2, halves_->height() / 2});
 }
 
 void TimelineView::connect_all() {
@@ -413,6 +446,7 @@ bool TimelineView::eventFilter(QObject* watched, QEvent* event) {
       return true;
     }
   }
+  if (watched == halves_ && event->type() == QEvent::Resize && !is_divided_by_hand_) divide();
   return View::eventFilter(watched, event);
 }
 

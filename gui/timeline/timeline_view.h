@@ -69,6 +69,14 @@ class TimelineView : public View {
   void show_hits(SearchHits found);
   void count_hits();
   void fit_scroll_bar();
+  /// Gives the rows of the timeline the height first, until the user moves the handle.
+  void divide();
+  /// Or their tabs only.
+  void show_tables(bool shown);
+  /// Below this height, in pixels, tables show less than their header and two rows.
+  int few_tables() const;
+  /// Half of the height to the tables, where only their tabs are seen.
+  void open_tables();
 
   TimelineCanvas* canvas_ = nullptr;
   TimelineMinimap* minimap_ = nullptr;
@@ -77,6 +85,8 @@ class TimelineView : public View {
   QLabel* hit_count_ = nullptr;
   QCheckBox* flows_;
   QComboBox* mode_ = nullptr;
+  QSplitter* halves_ = nullptr;
+  bool is_divided_by_hand_ = false;
   QTabWidget* panel_ = nullptr;
   QLabel* why_ = nullptr;
   QTimer* range_delay_ = nullptr;

@@ -107,11 +107,12 @@ void MainWindow::show_alone(View* view, QSize size) {
 
 void MainWindow::show_compared(QSize size) {
   setAttribute(Qt::WA_DontShowOnScreen);
+  resize(size);
+  show();  // before views are arranged: they want no more height than they need once they are shown
+  QApplication::processEvents();
   if (shows_views_) docks_->arrange(Arrangement::compare);
   View* memory = view(QStringLiteral("memory"));
   if (shows_views_ && memory != nullptr) docks_->bring_up(memory);
-  resize(size);
-  show();
   QApplication::processEvents();
   docks_->balance();
   QApplication::processEvents();

@@ -50,6 +50,18 @@ TEST(MainWindow, WhatIsNoRunIsTold) {
   EXPECT_TRUE(told.contains(QStringLiteral("/nowhere/at/all"))) << told.toStdString();
 }
 
+TEST(MainWindow, APictureOfTheWindowFitsItsSizeMemoryAndTimelineHalfEach) {
+  MainWindow window;
+  window.workspace().add(shardscope::testing::small_scenario("one"));
+  const QSize size(1280, 720);
+  window.show_compared(size);
+  EXPECT_EQ(window.size(), size);
+  const View* timeline = window.view("timeline");
+  ASSERT_TRUE(timeline->isVisible());
+  EXPECT_LE(timeline->mapTo(&window, QPoint(0, timeline->height())).y(), size.height());
+  EXPECT_GT(timeline->height(), size.height() / 4);
+}
+
 TEST(MainWindow, XChangesAAndB) {
   MainWindow window;
   window.show();

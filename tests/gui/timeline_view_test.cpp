@@ -6,6 +6,8 @@
 #include <QCheckBox>
 #include <QComboBox>
 #include <QLineEdit>
+#include <QTabBar>
+#include <QTabWidget>
 #include <QTest>
 #include <QWheelEvent>
 #include <algorithm>
@@ -83,6 +85,24 @@ TEST_F(TimelineTest, PredictedLiesDirectlyAboveProfiledOfTheSameStream) {
   EXPECT_EQ(lanes[0].second, SideKind::predicted);
   EXPECT_EQ(lanes[1].second, SideKind::profiled);
   EXPECT_EQ(rows.front().label, "one, rank 0");
+}
+
+TEST_F(TimelineTest, ASmallViewGivesItsHeightToTheRowsAndATabOpensTheTables) {
+  view_.resize(1280, 360);
+  QApplication::processEvents();
+  auto* tables = view_.findChild<QTabWidget*>();
+  ASSERT_NE(tables, nullptr);
+  const int tabs = tables->tabBar()->height();
+  EXPECT_LT(tables->height(), 2 * tabs);
+  EXPECT_GT(canvas().height(), 4 * tabs);
+  QTest::mouseClick(tables->tabBar(), Qt::LeftButton, {}, tables->tabBar()->tabRect(1).center());
+  QApplication::processEvents();
+  EXPECT_EQ(tables->currentIndex(), 1);
+  EXPECT_GT(tables->height(), 4 * tabs);
+  // What a user has opened stays open.
+  view_.resize(1280, 420);
+  QApplication::processEvents();
+  EXPECT_GT(tables->height(), 4 * tabs);
 }
 
 TEST_F(TimelineTest, MemoryStandsOverTheStreamsFilledInItsColours) {
