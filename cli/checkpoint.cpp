@@ -392,13 +392,12 @@ void refuse_useless_options(const CheckpointOptions& options, Layout to) {
                    .what = fmt::format("is only for {}", layouts),
                    .way_out = "leave it out"});
   };
-  const bool for_accelerate = to == Layout::accelerate;
-  const bool for_library = for_accelerate || to == Layout::trainer;
+  const bool for_library = to == Layout::accelerate || to == Layout::trainer;
   constexpr std::string_view libraries = "--to accelerate and --to trainer";
   refuse(!for_library && options.under.has_value(), "--under", libraries);
   refuse(!for_library && options.groups.has_value(), "--groups", libraries);
-  refuse(!for_accelerate && to != Layout::sharded && options.world.has_value(), "--world",
-         "reshard, --to sharded and --to accelerate");
+  refuse(!for_library && to != Layout::sharded && options.world.has_value(), "--world",
+         "reshard, --to sharded, --to accelerate and --to trainer");
 }
 
 ExitCode rewrite(const CheckpointOptions& options, const std::vector<fs::path>& places, Layout to) {
@@ -496,8 +495,8 @@ void declare_checkpoint(Command& command) {
   command.option(
       "--world", options->world,
       {"N",
-       "of reshard and --to sharded: files, one a rank; of --to accelerate: ranks that go "
-       "on (default: as it was saved)"});
+       "of reshard and --to sharded: files, one a rank; of --to accelerate and trainer: ranks "
+       "that go on (default: as it was saved)"});
   command.option("--under", options->under,
                  {"fsdp|fsdp_full|ddp",
                   "of --to accelerate and trainer, how the job goes on: FSDP1 or FSDP2 with "
