@@ -100,9 +100,11 @@ std::optional<std::string> why_not_whole(const fs::path& folder) {
 }
 
 std::optional<NamedCheckpoint> newest_whole(const fs::path& checkpoints,
-                                            std::vector<std::string>& passed_over) {
+                                            std::vector<std::string>& passed_over,
+                                            const std::vector<fs::path>& damaged) {
   std::vector<NamedCheckpoint> named = named_checkpoints(checkpoints);
   for (auto one = named.rbegin(); one != named.rend(); ++one) {
+    if (std::find(damaged.begin(), damaged.end(), one->folder) != damaged.end()) continue;
     const auto why = why_not_whole(one->folder);
     if (!why) return *one;
     passed_over.push_back(fmt::format("{} is passed over: {}", one->folder.string(), *why));

@@ -35,10 +35,11 @@ std::vector<NamedCheckpoint> named_checkpoints(const std::filesystem::path& chec
 /// headers. Nothing: it can.
 std::optional<std::string> why_not_whole(const std::filesystem::path& folder);
 
-/// The newest checkpoint that is whole by `why_not_whole`. `passed_over` gets a line for each newer
-/// one that is not.
-std::optional<NamedCheckpoint> newest_whole(const std::filesystem::path& checkpoints,
-                                            std::vector<std::string>& passed_over);
+/// The newest checkpoint that is whole by `why_not_whole` and none of `damaged`. `passed_over` gets
+/// a line for each newer one that is not whole.
+std::optional<NamedCheckpoint> newest_whole(
+    const std::filesystem::path& checkpoints, std::vector<std::string>& passed_over,
+    const std::vector<std::filesystem::path>& damaged = {});
 
 /// Removes what interrupted saves left. Before any rank saves.
 void remove_partial(const std::filesystem::path& checkpoints);

@@ -28,6 +28,7 @@
 #include "backend/train/fault_injector.h"
 #include "backend/train/line_file.h"
 #include "backend/train/progress.h"
+#include "backend/train/required_run_folder.h"
 #include "backend/train/same_job.h"
 #include "backend/train/save_model.h"
 #include "backend/train/stop_request.h"
@@ -170,13 +171,8 @@ class Run {
         progress_(job.steps, options.quiet || !leads_) {
     if (leads_) remove_partial(checkpoints_of(job.output));
     require_same_job(job, *world_);
-    std::shared_ptr<Checkpoint> checkpoint;
-    if (options.resume) checkpoint = open_checkpoint(*options.resume, job, *world_);
-    if (!checkpoint) require_same_weights(job, *world_);
-    if (leads_) metrics_.emplace(start_run_folder(job, checkpoint.get()));
     note(marks_, fmt::format("communicator ({})", world_->description()), device_->memory());
-    trainer_.emplace(job, *world_, *device_, checkpoint);
-    if (leads_ && checkpoint) tell_resumed(*checkpoint);
+    make_trainer();
     for (const std::string& chosen : trainer_->schedule().assumed)
       if (leads_ && !options_.quiet) fmt::print(stderr, "{}\n", chosen);
     checkpointer_.emplace(job, *trainer_, *world_, session_.get());
@@ -209,6 +205,7 @@ class Run {
   }
 
   void leave_results() {
+    require_run_folder(job_.output);
     if (ran_steps_)
       leave_trace();
     else
@@ -223,6 +220,30 @@ class Run {
   }
 
  private:
+  void make_trainer() {
+    std::optional<ResumeChoice> choice = options_.resume;
+    std::shared_ptr<Checkpoint> checkpoint = begun_from(choice);
+    // Where the newest was asked for, and reading shows that it is damaged, the one before is next.
+    const auto next = [&](const DamagedCheckpoint& damage) {
+      if (!choice->newest || checkpoint->folder() == choice->checkpoint) throw damage;
+      const Error::Parts& said = damage.parts();
+      if (leads_) fmt::print(stderr, "{} is passed over: {}\n", said.where, said.what);
+      choice->damaged.push_back(checkpoint->folder());
+      return checkpoint = begun_from(choice);
+    };
+    trainer_.emplace(job_, *world_, *device_, checkpoint, next);
+    if (leads_ && checkpoint) tell_resumed(*checkpoint);
+  }
+
+  /// Where the run begins: the chosen checkpoint, or null. Leaves the run folder as it is then.
+  std::shared_ptr<Checkpoint> begun_from(const std::optional<ResumeChoice>& choice) {
+    std::shared_ptr<Checkpoint> checkpoint;
+    if (choice) checkpoint = open_checkpoint(*choice, job_, *world_);
+    if (!checkpoint) require_same_weights(job_, *world_);
+    if (leads_) metrics_.emplace(start_run_folder(job_, checkpoint.get()));
+    return checkpoint;
+  }
+
   void leave_trace() {
     if (job_.check && !options_.quiet) report_memory(*trainer_, environment_.rank);
     const RunFacts facts = facts_of(*trainer_, *world_, options_);

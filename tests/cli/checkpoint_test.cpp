@@ -265,7 +265,7 @@ TEST_F(Checkpoints, BadUseIsOneLine) {
         std::pair{"checkpoint convert run --to trainer --groups two -o x", "--groups: \"two\""},
         std::pair{"checkpoint convert run --to dcp --under ddp -o x", "--under: is only for --to"},
         std::pair{"checkpoint convert run --to dcp --world 2 -o x", "--world: is only for reshard"},
-        std::pair{"checkpoint convert run --to trainer --world 2 -o x", "--world: is only for"},
+        std::pair{"checkpoint convert run --to trainer --world 0 -o x", "expected 1 to"},
         std::pair{"checkpoint merge run --world 2 -o x", "--world: is only for reshard"},
         std::pair{"checkpoint list run --groups one", "--groups: list only reads checkpoints"},
         std::pair{"checkpoint reshard run --world 0 -o x", "expected 1 to"},
@@ -304,14 +304,119 @@ TEST_F(Checkpoints, WrongInputIsNotTriedAgain) {
   EXPECT_THAT(outcome.errors, HasSubstr("is no fault"));
 }
 
-TEST_F(Checkpoints, AFullDiskCostsTheCheckpointAndNotTheRun) {
+TEST_F(Checkpoints, ADamagedNewestIsPassedOver) {
   ASSERT_EQ(train("-o whole").code, 0);
-  const Outcome outcome = train("-o run", "LD_PRELOAD=" SHARDSCOPE_FILE_FAULTS
-                                          " SHARDSCOPE_FILE_FAULT=fail,number=150,rank=1");
-  EXPECT_EQ(outcome.code, 3) << outcome.errors;
-  EXPECT_THAT(outcome.errors, HasSubstr("the checkpoint of step 8 was not saved"));
+  ASSERT_EQ(train("-o run --steps 6").code, 0);
+  // Sizes and headers are as they were: only reading rank 1's part shows it.
+  flip_last_byte("run/checkpoints/step-00000006/shard-00001-of-00002.safetensors");
+  const Outcome next = train("-o run --resume");
+  EXPECT_EQ(next.code, 0) << next.errors;
+  EXPECT_THAT(next.errors, HasSubstr("step-00000006 is passed over: "));
   EXPECT_EQ(losses("run"), losses("whole"));
-  EXPECT_EQ(json_of("checkpoint verify run")["checkpoints"].size(), steps("run").size());
+  // Nothing is left to go on from.
+  for (const char* step : {"2", "4", "6", "8"})
+    flip_last_byte(std::string("run/checkpoints/step-0000000") + step +
+                   "/shard-00000-of-00002.safetensors");
+  const Outcome none = train("-o run --resume");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.errors, HasSubstr("no whole checkpoint to go on from"));
+}
+
+TEST_F(Checkpoints, ARestartPassesOverADamagedOne) {
+  ASSERT_EQ(train("-o whole").code, 0);
+  ASSERT_EQ(train("-o run --steps 6").code, 0);
+  flip_last_byte("run/checkpoints/step-00000006/shard-00000-of-00002.safetensors");
+  const Outcome next =
+      train("-o run --resume --max-restarts 1", "SHARDSCOPE_FAULT=kill,rank=1,step=8");
+  EXPECT_EQ(next.code, 0) << next.errors;
+  EXPECT_EQ(losses("run"), losses("whole"));
+}
+
+// A disk that is full, over its quota, read-only, broken, or of a server that has forgotten it.
+TEST_F(Checkpoints, ADiskThatFailsCostsTheCheckpointAndNotTheRun) {
+  ASSERT_EQ(train("-o whole").code, 0);
+  for (const auto& [error, says] : {std::pair{"ENOSPC", "No space left on device; free space"},
+                                    std::pair{"EDQUOT", "Disk quota exceeded; free space"},
+                                    std::pair{"EROFS", "Read-only file system"},
+                                    std::pair{"EIO", "Input/output error"},
+                                    std::pair{"ESTALE", "Stale file handle"}}) {
+    const std::string run = std::string("run_") + error;
+    const Outcome outcome =
+        train("-o " + run, std::string("LD_PRELOAD=" SHARDSCOPE_FILE_FAULTS
+                                       " SHARDSCOPE_FILE_FAULT=fail,number=150,rank=1,error=") +
+                               error);
+    EXPECT_EQ(outcome.code, 3) << outcome.errors;
+    EXPECT_THAT(outcome.errors,
+                AllOf(HasSubstr("the checkpoint of step 8 was not saved"), HasSubstr(says)));
+    EXPECT_EQ(losses(run), losses("whole"));
+    EXPECT_EQ(json_of("checkpoint verify " + run)["checkpoints"].size(), steps(run).size());
+  }
+}
+
+TEST_F(Checkpoints, AnInjectedFailureIsOfOneSave) {
+  ASSERT_EQ(train("-o whole").code, 0);
+  const Outcome outcome = train("-o run", "SHARDSCOPE_FAULT=write,rank=1,step=4");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("the checkpoint of step 4 was not saved"));
+  EXPECT_THAT(steps("run"), ElementsAre(2, 6, 8));
+  EXPECT_EQ(losses("run"), losses("whole"));
+  EXPECT_EQ(train("-o last", "SHARDSCOPE_FAULT=write,rank=0,step=8").code, 3);
+  EXPECT_THAT(steps("last"), ElementsAre(2, 4, 6));
+}
+
+/// Runs on file systems of its own, which only its processes see.
+class Mounts : public Checkpoints {
+ protected:
+  void SetUp() override {
+    if (with_mounts("mount -t tmpfs none .").code != 0)
+      GTEST_SKIP() << "file systems cannot be mounted here";
+  }
+  Outcome with_mounts(const std::string& script) const {
+    StartedProgram program({"unshare", "--mount", "bash", "-c",
+                            "train() { " SHARDSCOPE_PROGRAM
+                            " train job.json --quiet --device cpu \"$@\"; }; " +
+                                script},
+                           workplace_.path());
+    return program.wait(long_enough).value_or(Outcome{});
+  }
+};
+
+// The model's states are 40 kB a checkpoint: two of them fit.
+TEST_F(Mounts, AFullFileSystemKeepsWhatItHas) {
+  ASSERT_EQ(train("-o whole").code, 0);
+  const Outcome outcome = with_mounts(
+      "mkdir -p run/checkpoints; mount -t tmpfs -o size=256k none run/checkpoints; train -o run; "
+      "code=$?; cp -r run/checkpoints kept; exit $code");
+  EXPECT_EQ(outcome.code, 3) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("No space left on device"));
+  EXPECT_EQ(losses("run"), losses("whole"));
+  EXPECT_EQ(json_of("checkpoint verify kept")["checkpoints"][0]["whole"], true);
+}
+
+TEST_F(Mounts, AReadOnlyFileSystemIsNamed) {
+  ASSERT_EQ(train("-o whole").code, 0);
+  const Outcome outcome = with_mounts(
+      "mkdir -p run/checkpoints; mount -t tmpfs -o ro none run/checkpoints; train -o run");
+  EXPECT_EQ(outcome.code, 3) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("Read-only file system"));
+  EXPECT_EQ(losses("run"), losses("whole"));
+}
+
+// Nothing is written below the mount point, where nobody would look for it.
+TEST_F(Mounts, ARunWhoseFileSystemVanishesWritesNowhereElse) {
+  workplace_.write("job.json", replaced(job("", ""), "\"steps\": 8", "\"steps\": 9000000"));
+  for (const char* mounted : {"run", "disk"}) {
+    const std::string run = mounted == std::string("run") ? "run" : "disk/run";
+    const Outcome outcome = with_mounts(
+        std::string("at=") + mounted + "; mkdir $at; mount -t tmpfs none $at; train -o " + run +
+        " & pid=$!; "
+        "until [ -e " + run + "/checkpoints/step-00000002 ]; do sleep 0.01; done; "
+        "umount --lazy $at; sleep 0.3; kill -TERM $pid; wait $pid; code=$?; "
+        "find $at -name 'step-*' -o -name 'trace*'; exit $code");
+    EXPECT_EQ(outcome.code, 3) << outcome.errors;
+    EXPECT_THAT(outcome.errors, HasSubstr("is gone, so that this is not the folder"));
+    EXPECT_EQ(outcome.output, "") << mounted;
+  }
 }
 
 TEST_F(Checkpoints, SigtermSavesAndLeaves) {
