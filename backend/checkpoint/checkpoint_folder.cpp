@@ -13,6 +13,7 @@
 #include "backend/base/file_descriptor.h"
 #include "backend/checkpoint/checksum.h"
 #include "core/base/error.h"
+#include "core/format/is_there.h"
 #include "core/format/safetensors.h"
 
 namespace shardscope {
@@ -110,6 +111,21 @@ std::optional<NamedCheckpoint> newest_whole(const fs::path& checkpoints,
     passed_over.push_back(fmt::format("{} is passed over: {}", one->folder.string(), *why));
   }
   return std::nullopt;
+}
+
+std::vector<fs::path> set_aside_later(const fs::path& checkpoints, std::int64_t step) {
+  std::vector<fs::path> places;
+  for (const NamedCheckpoint& one : named_checkpoints(checkpoints)) {
+    if (one.step <= step) continue;
+    const std::string name = "set-aside-" + checkpoint_name(one.step);
+    fs::path place = checkpoints / name;
+    for (int again = 2; is_there(place); ++again)
+      place = checkpoints / fmt::format("{}.{}", name, again);
+    if (std::rename(one.folder.c_str(), place.c_str()) != 0) fail(place, errno);
+    places.push_back(std::move(place));
+  }
+  if (!places.empty()) sync_folder(checkpoints);
+  return places;
 }
 
 void remove_partial(const fs::path& checkpoints) {

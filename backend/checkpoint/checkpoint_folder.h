@@ -41,6 +41,11 @@ std::optional<NamedCheckpoint> newest_whole(
     const std::filesystem::path& checkpoints, std::vector<std::string>& passed_over,
     const std::vector<std::filesystem::path>& damaged = {});
 
+/// Renames the checkpoints of steps behind `step` ("set-aside-step-00000050"), so that none of them
+/// is the newest of a run that goes on from there. Their new places.
+std::vector<std::filesystem::path> set_aside_later(const std::filesystem::path& checkpoints,
+                                                   std::int64_t step);
+
 /// Removes what interrupted saves left. Before any rank saves.
 void remove_partial(const std::filesystem::path& checkpoints);
 

@@ -232,7 +232,13 @@ class Run {
       return checkpoint = begun_from(choice);
     };
     trainer_.emplace(job_, *world_, *device_, checkpoint, next);
-    if (leads_ && checkpoint) tell_resumed(*checkpoint);
+    if (!leads_ || !checkpoint) return;
+    tell_resumed(*checkpoint);
+    if (choice->newest) return;
+    // Else a restart would go on from what this run does not follow.
+    const std::int64_t step = checkpoint->index().progress.step;
+    for (const std::filesystem::path& place : set_aside_later(checkpoints_of(job_.output), step))
+      fmt::print(stderr, "a checkpoint behind step {} is set aside: {}\n", step, place.string());
   }
 
   /// Where the run begins: the chosen checkpoint, or null. Leaves the run folder as it is then.

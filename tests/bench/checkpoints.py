@@ -6,7 +6,7 @@ usage: checkpoints.py SHARDSCOPE [--rounds N] [--steps N] [--json]
 A Llama of 25 M parameters trains under FULL_SHARD on 2 ranks, with the demo's 4 sequences of 256 tokens, and saves after every 50 steps.
   cost   --steps (50) steps with saves and without, in turn, --rounds (3) times. `told`: what the run itself counts of rank 0, the time that
          training waited and the processor time of the thread that writes, as a share of the run. `processor`: the whole processor time of
-         all ranks with saves over that without.
+         all ranks with saves over that without. `leaves`: from SIGTERM in a step to the end of the run, which finishes the step and saves.
   speed  282 MB, in turn with dd over the same bytes, --rounds times each:
          save   what both ranks of a run write at once, checksums and sync included, while training has nothing else to do: 4 saves after steps
                 of 8 tokens; two `dd conv=fsync` at once, four times
@@ -47,14 +47,37 @@ def run(command, **options):
     return time.monotonic() - begin, used.ru_utime + used.ru_stime, errors
 
 
-def train(program, folder, name, steps, every, batch=4, seq=256):
+def command_of(program, folder, name, steps, every, batch=4, seq=256):
+    """Of a new run; its options for subprocess."""
     model = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models", "llama_25m")
     job = {"model": model, "data": "text.txt", "steps": steps, "batch": batch, "seq": seq, "ranks": RANKS, "strategy": "full_shard",
            "device": "cpu", "precision": "fp32", "save_model": False, "checkpoint": {"every": every, "keep": 1}}
     with open(os.path.join(folder, "job.json"), "w", encoding="utf-8") as file:
         json.dump(job, file)
     shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
-    return run([program, "train", "job.json", "-o", name], cwd=folder, env=os.environ | {"HOME": folder})
+    return [program, "train", "job.json", "-o", name], {"cwd": folder, "env": os.environ | {"HOME": folder}}
+
+
+def train(*arguments):
+    command, options = command_of(*arguments)
+    return run(command, **options)
+
+
+def leave(program, folder):
+    """Seconds from SIGTERM to the end, and of the step before it."""
+    command, options = command_of(program, folder, "left", 1000, EVERY)
+    metrics = os.path.join(folder, "left", "metrics.jsonl")
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
+    lines = []
+    while len(lines) < 3 and process.poll() is None:
+        time.sleep(0.01)
+        if os.path.exists(metrics):
+            with open(metrics, encoding="utf-8") as file:
+                lines = [json.loads(line) for line in file if line.endswith("\n")]
+    begin = time.monotonic()
+    process.terminate()
+    process.wait()
+    return {"leaves_s": time.monotonic() - begin, "step_s": lines[2]["elapsed_s"] - lines[1]["elapsed_s"]}
 
 
 def cost(program, folder, steps, rounds):
@@ -66,7 +89,7 @@ def cost(program, folder, steps, rounds):
         saves, waited, _, _, written = map(float, TOLD.search(errors).groups())
         told.append({"saves": int(saves), "elapsed_s": elapsed, "waited_s": waited, "writing_processor_s": written,
                      "share": (waited + written) / elapsed})
-    return {"told": told, "processor_with_s": with_saves, "processor_without_s": without,
+    return {"leaves": [leave(program, folder) for _ in range(rounds)], "told": told, "processor_with_s": with_saves, "processor_without_s": without,
             "told_share": statistics.median(one["share"] for one in told),
             "processor_share": statistics.median(with_saves) / statistics.median(without) - 1}
 
@@ -153,6 +176,8 @@ def main():
     saving = result["cost"]
     print(f"saving every {EVERY} of {options.steps} steps: {100 * saving['told_share']:.2f}% of the run, as it counts itself; "
           f"processor time of all ranks {100 * saving['processor_share']:+.1f}%")
+    leaves = max(saving["leaves"], key=lambda one: one["leaves_s"])
+    print(f"SIGTERM: ended after {leaves['leaves_s']:.1f} s at most, where a step took {leaves['step_s']:.1f} s")
     for name in SPEEDS:
         one = result["speed"][name]
         print(f"{name}: {one['ours_median_s']:.3f} s for {result['speed']['size_bytes'] / 1e6:.0f} MB, dd {one['dd_median_s']:.3f} s: "

@@ -253,6 +253,8 @@ TEST_F(Checkpoints, BadUseIsOneLine) {
         std::pair{"checkpoint shrink run", "is none of list"},
         std::pair{"checkpoint list", "no checkpoint was given"},
         std::pair{"checkpoint list nowhere", "is not there"},
+        std::pair{"checkpoint merge nowhere -o x", "nowhere: is not there"},
+        std::pair{"checkpoint convert job.json --to dcp -o x", "job.json: is a file"},
         std::pair{"checkpoint list job.json", "job.json: is a file"},
         std::pair{"checkpoint verify job.json", "job.json: is a file"},
         std::pair{"checkpoint list run -o list.json", "-o: list only reads checkpoints"},
@@ -320,6 +322,21 @@ TEST_F(Checkpoints, ADamagedNewestIsPassedOver) {
   const Outcome none = train("-o run --resume");
   EXPECT_EQ(none.code, 2);
   EXPECT_THAT(none.errors, HasSubstr("no whole checkpoint to go on from"));
+}
+
+// The run that goes on from step 4 has another learning rate, and is lost before it saves.
+TEST_F(Checkpoints, ARestartDoesNotGoBackToWhatTheRunHasLeft) {
+  ASSERT_EQ(train("-o run").code, 0);
+  workplace_.write("job.json", job(R"("lr": {"peak": 1e-2},)", ""));
+  ASSERT_EQ(train("-o other --resume run/checkpoints/step-00000004").code, 0);
+  const Outcome outcome =
+      train("-o run --max-restarts 1 --resume run/checkpoints/step-00000004",
+            "SHARDSCOPE_FAULT=kill,rank=1,step=5");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("set-aside-step-00000008"));
+  const std::string all = losses("run");
+  EXPECT_EQ(all.substr(all.find("{\"step\": 5")), losses("other"));
+  EXPECT_THAT(steps("run"), ElementsAre(2, 4, 6, 8));
 }
 
 TEST_F(Checkpoints, ARestartPassesOverADamagedOne) {

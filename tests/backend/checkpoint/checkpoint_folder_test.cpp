@@ -146,6 +146,19 @@ TEST_F(CheckpointFolder, ANewCheckpointOfAStepReplacesTheOlder) {
   EXPECT_FALSE(fs::exists(other));
 }
 
+TEST_F(CheckpointFolder, WhatARunDoesNotFollowIsSetAside) {
+  for (const int step : {10, 20, 30}) write_checkpoint(place_.path(), step);
+  const fs::path aside = place_.path() / "set-aside-step-00000030";
+  EXPECT_THAT(set_aside_later(place_.path(), 20), ElementsAre(aside));
+  EXPECT_EQ(why_not_whole(aside), std::nullopt);
+  write_checkpoint(place_.path(), 30);
+  EXPECT_THAT(set_aside_later(place_.path(), 10),
+              ElementsAre(place_.path() / "set-aside-step-00000020",
+                          place_.path() / "set-aside-step-00000030.2"));
+  EXPECT_EQ(newest_whole(place_.path(), passed_over_)->step, 10);
+  EXPECT_THAT(set_aside_later(place_.path(), 10), ::testing::IsEmpty());
+}
+
 TEST_F(CheckpointFolder, WhatAnInterruptedSaveLeftIsRemovedAlone) {
   write_checkpoint(place_.path(), 10);
   fs::create_directories(place_.path() / partial_name(20, "1-2"));
