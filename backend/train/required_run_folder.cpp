@@ -10,8 +10,9 @@ void require_run_folder(const std::filesystem::path& run) {
   const std::filesystem::path job = RunFolder{run}.job();
   if (is_there(job)) return;
   throw Error({.where = job.string(),
-               .what = "is gone, so that this is not the folder that the run began in",
-               .way_out = "see whether its file system is still mounted; then go on with --resume",
+               .what = "is not there, so this is not the folder that the run began in",
+               .way_out = "see whether its file system is mounted, on all hosts alike; then go on "
+                          "with --resume",
                .code = ExitCode::outside});
 }
 

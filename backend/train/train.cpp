@@ -205,7 +205,7 @@ class Run {
   }
 
   void leave_results() {
-    require_run_folder(job_.output);
+    if (saw_folder_) require_run_folder(job_.output);
     if (ran_steps_)
       leave_trace();
     else
@@ -232,6 +232,7 @@ class Run {
       return checkpoint = begun_from(choice);
     };
     trainer_.emplace(job_, *world_, *device_, checkpoint, next);
+    saw_folder_ = is_there(RunFolder{job_.output}.job());
     if (!leads_ || !checkpoint) return;
     tell_resumed(*checkpoint);
     if (choice->newest) return;
@@ -348,6 +349,8 @@ class Run {
   std::optional<Trainer> trainer_;
   std::optional<Checkpointer> checkpointer_;
   bool ran_steps_ = false;
+  /// Another host may have a folder of its own, where a run without checkpoints leaves its traces.
+  bool saw_folder_ = false;
 };
 
 }  // namespace

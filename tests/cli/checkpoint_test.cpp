@@ -431,7 +431,7 @@ TEST_F(Mounts, ARunWhoseFileSystemVanishesWritesNowhereElse) {
         "umount --lazy $at; sleep 0.3; kill -TERM $pid; wait $pid; code=$?; "
         "find $at -name 'step-*' -o -name 'trace*'; exit $code");
     EXPECT_EQ(outcome.code, 3) << outcome.errors;
-    EXPECT_THAT(outcome.errors, HasSubstr("is gone, so that this is not the folder"));
+    EXPECT_THAT(outcome.errors, HasSubstr("is not there, so this is not the folder"));
     EXPECT_EQ(outcome.output, "") << mounted;
   }
 }
