@@ -457,10 +457,7 @@ void refuse_what_writes(const CheckpointOptions& options, const std::string& act
 ExitCode run_checkpoint(const CheckpointOptions& options) {
   const std::string action = options.arguments.empty() ? "" : options.arguments.front();
   if (options.arguments.size() == 1) {
-    throw Error(
-        {.where = action,
-         .what = "no checkpoint was given",
-         .way_out = what_to_give});
+    throw Error({.where = action, .what = "no checkpoint was given", .way_out = what_to_give});
   }
   if (action.empty())
     throw Error({.where = {},

@@ -37,9 +37,9 @@ std::optional<std::string> why_not_whole(const std::filesystem::path& folder);
 
 /// The newest checkpoint that is whole by `why_not_whole` and none of `damaged`. `passed_over` gets
 /// a line for each newer one that is not whole.
-std::optional<NamedCheckpoint> newest_whole(
-    const std::filesystem::path& checkpoints, std::vector<std::string>& passed_over,
-    const std::vector<std::filesystem::path>& damaged = {});
+std::optional<NamedCheckpoint> newest_whole(const std::filesystem::path& checkpoints,
+                                            std::vector<std::string>& passed_over,
+                                            const std::vector<std::filesystem::path>& damaged = {});
 
 /// Renames the checkpoints of steps behind `step` ("set-aside-step-00000050"), so that none of them
 /// is the newest of a run that goes on from there. Their new places.

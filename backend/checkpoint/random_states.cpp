@@ -49,8 +49,7 @@ std::string python_state(std::uint32_t seed) {
   std::string items;
   for (const std::uint32_t word : seeded_by_array(seed)) items += pickled(std::int64_t{word});
   items += pickled(std::int64_t{words});
-  return pickled_tuple(pickled(std::int64_t{3}) + pickled_tuple(items) +
-                       std::string(pickled_none));
+  return pickled_tuple(pickled(std::int64_t{3}) + pickled_tuple(items) + std::string(pickled_none));
 }
 
 /// Bytes as a pickle of protocol 2 has them: a text of as many characters.
@@ -119,8 +118,11 @@ std::string gpu_bytes(std::uint32_t seed) {
 }  // namespace
 
 RandomStates seeded_random_states(std::uint32_t seed, int gpus) {
-  RandomStates states{
-      .python = python_state(seed), .numpy = numpy_state(seed), .cpu = {}, .gpus = {}, .storages = {}};
+  RandomStates states{.python = python_state(seed),
+                      .numpy = numpy_state(seed),
+                      .cpu = {},
+                      .gpus = {},
+                      .storages = {}};
   const auto tensor = [&](std::string bytes) {
     states.storages.push_back(std::move(bytes));
     return pickled_byte_tensor(static_cast<std::int64_t>(states.storages.back().size()),

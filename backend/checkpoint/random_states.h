@@ -7,13 +7,13 @@
 
 namespace shardscope {
 
-/// What accelerate and the Trainer save of a process: Python's, NumPy's and torch's generators, each
-/// pickled. Tensors are storages of bytes, in the order of `storages`.
+/// What accelerate and the Trainer save of a process: Python's, NumPy's and torch's generators,
+/// each pickled. Tensors are storages of bytes, in the order of `storages`.
 struct RandomStates {
-  std::string python;            ///< random.getstate()
-  std::string numpy;             ///< numpy.random.get_state(), for NumPy 2
-  std::string cpu;               ///< torch.get_rng_state()
-  std::vector<std::string> gpus; ///< torch.cuda.get_rng_state_all(), an element a GPU
+  std::string python;             ///< random.getstate()
+  std::string numpy;              ///< numpy.random.get_state(), for NumPy 2
+  std::string cpu;                ///< torch.get_rng_state()
+  std::vector<std::string> gpus;  ///< torch.cuda.get_rng_state_all(), an element a GPU
   std::vector<std::string> storages;
 };
 

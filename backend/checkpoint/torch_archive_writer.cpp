@@ -189,11 +189,10 @@ std::string pickled_tensor_of(std::string_view storage_class, const Shape& shape
     strides[i] = elements;
     elements *= std::max<std::int64_t>(1, shape[i]);
   }
-  const std::string name =
-      pickled_tuple(pickled("storage") + pickled_name("torch", storage_class) +
-                    pickled(std::to_string(storage)) + pickled("cpu") +
-                    pickled(elements_of(shape))) +
-      "Q";
+  const std::string name = pickled_tuple(pickled("storage") + pickled_name("torch", storage_class) +
+                                         pickled(std::to_string(storage)) + pickled("cpu") +
+                                         pickled(elements_of(shape))) +
+                           "Q";
   const std::string hooks = pickled_call(pickled_name("collections", "OrderedDict"), ")");
   return pickled_call(pickled_name("torch._utils", "_rebuild_tensor_v2"),
                       pickled_tuple(name + pickled(std::int64_t{0}) + pickled(shape) +

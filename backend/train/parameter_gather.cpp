@@ -44,8 +44,7 @@ ParameterGather::ParameterGather(const Model& model, const std::vector<UnitPlan>
       const bool is_sharded = what == Gathered::state
                                   ? sharding_of(strategy).optimizer_states
                                   : are_parameters_sharded(model, strategy, units[u]);
-      const std::int64_t by_owner =
-          is_sharded ? units[u].shard_elements : units[u].padded_elements;
+      const std::int64_t by_owner = is_sharded ? units[u].shard_elements : units[u].padded_elements;
       for (const FlatSlot& slot : units[u].slots)
         places_[slot.parameter.value] = {static_cast<int>(stage) * ranks, u, slot.offset, by_owner};
     }

@@ -167,10 +167,10 @@ void StagedState::gather_whole(std::string_view state, Trainer& trainer, Communi
     ParameterGather* const gather = from(ParameterId::of(p));
     for (std::int64_t first = 0; first < elements; first += elements_at_once) {
       const std::int64_t count = std::min(elements_at_once, elements - first);
-      const std::span<float> out =
-          values.empty() ? std::span<float>()
-                         : std::span(values).subspan(static_cast<std::size_t>(first),
-                                                     static_cast<std::size_t>(count));
+      const std::span<float> out = values.empty()
+                                       ? std::span<float>()
+                                       : std::span(values).subspan(static_cast<std::size_t>(first),
+                                                                   static_cast<std::size_t>(count));
       if (gather)
         gather->gather(ParameterId::of(p), first, count, out);
       else if (world.rank() == 0)

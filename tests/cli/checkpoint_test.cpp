@@ -329,9 +329,8 @@ TEST_F(Checkpoints, ARestartDoesNotGoBackToWhatTheRunHasLeft) {
   ASSERT_EQ(train("-o run").code, 0);
   workplace_.write("job.json", job(R"("lr": {"peak": 1e-2},)", ""));
   ASSERT_EQ(train("-o other --resume run/checkpoints/step-00000004").code, 0);
-  const Outcome outcome =
-      train("-o run --max-restarts 1 --resume run/checkpoints/step-00000004",
-            "SHARDSCOPE_FAULT=kill,rank=1,step=5");
+  const Outcome outcome = train("-o run --max-restarts 1 --resume run/checkpoints/step-00000004",
+                                "SHARDSCOPE_FAULT=kill,rank=1,step=5");
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
   EXPECT_THAT(outcome.errors, HasSubstr("set-aside-step-00000008"));
   const std::string all = losses("run");
@@ -352,11 +351,11 @@ TEST_F(Checkpoints, ARestartPassesOverADamagedOne) {
 // A disk that is full, over its quota, read-only, broken, or of a server that has forgotten it.
 TEST_F(Checkpoints, ADiskThatFailsCostsTheCheckpointAndNotTheRun) {
   ASSERT_EQ(train("-o whole").code, 0);
-  for (const auto& [error, says] : {std::pair{"ENOSPC", "No space left on device; free space"},
-                                    std::pair{"EDQUOT", "Disk quota exceeded; free space"},
-                                    std::pair{"EROFS", "Read-only file system"},
-                                    std::pair{"EIO", "Input/output error"},
-                                    std::pair{"ESTALE", "Stale file handle"}}) {
+  for (const auto& [error, says] :
+       {std::pair{"ENOSPC", "No space left on device; free space"},
+        std::pair{"EDQUOT", "Disk quota exceeded; free space"},
+        std::pair{"EROFS", "Read-only file system"}, std::pair{"EIO", "Input/output error"},
+        std::pair{"ESTALE", "Stale file handle"}}) {
     const std::string run = std::string("run_") + error;
     const Outcome outcome =
         train("-o " + run, std::string("LD_PRELOAD=" SHARDSCOPE_FILE_FAULTS
@@ -389,11 +388,11 @@ class Mounts : public Checkpoints {
       GTEST_SKIP() << "file systems cannot be mounted here";
   }
   Outcome with_mounts(const std::string& script) const {
-    StartedProgram program({"unshare", "--mount", "bash", "-c",
-                            "train() { " SHARDSCOPE_PROGRAM
-                            " train job.json --quiet --device cpu \"$@\"; }; " +
-                                script},
-                           workplace_.path());
+    StartedProgram program(
+        {"unshare", "--mount", "bash", "-c",
+         "train() { " SHARDSCOPE_PROGRAM " train job.json --quiet --device cpu \"$@\"; }; " +
+             script},
+        workplace_.path());
     return program.wait(long_enough).value_or(Outcome{});
   }
 };
@@ -427,7 +426,9 @@ TEST_F(Mounts, ARunWhoseFileSystemVanishesWritesNowhereElse) {
     const Outcome outcome = with_mounts(
         std::string("at=") + mounted + "; mkdir $at; mount -t tmpfs none $at; train -o " + run +
         " & pid=$!; "
-        "until [ -e " + run + "/checkpoints/step-00000002 ]; do sleep 0.01; done; "
+        "until [ -e " +
+        run +
+        "/checkpoints/step-00000002 ]; do sleep 0.01; done; "
         "umount --lazy $at; sleep 0.3; kill -TERM $pid; wait $pid; code=$?; "
         "find $at -name 'step-*' -o -name 'trace*'; exit $code");
     EXPECT_EQ(outcome.code, 3) << outcome.errors;

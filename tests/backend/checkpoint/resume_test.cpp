@@ -177,9 +177,9 @@ TEST_F(ResumedPipeline, GoesOnByItselfAndInOneProcess) {
     EXPECT_EQ(run_forked(saved), undisturbed);
     EXPECT_EQ(resumed(staged(two_by_two, {}, "next_" + name), checkpoint(saved)),
               rest_of(undisturbed));
-    expect_near(resumed(staged({}, {}, "alone_" + name, ShardingStrategy::no_shard),
-                        checkpoint(saved)),
-                rest_of(undisturbed));
+    expect_near(
+        resumed(staged({}, {}, "alone_" + name, ShardingStrategy::no_shard), checkpoint(saved)),
+        rest_of(undisturbed));
   }
 }
 
@@ -188,15 +188,15 @@ TEST_F(ResumedPipeline, GoesOnUnderAnyOtherCut) {
   const Job saved = saving(staged({.pipeline = 2, .shard = 2}, {.layers = {2, 1}}, "saved"));
   const std::vector<double> rest = rest_of(run_forked(saved));
   const auto no_shard = ShardingStrategy::no_shard;
-  expect_near(resumed(staged({.pipeline = 2, .shard = 2}, {.layers = {1, 2}}, "moved"),
+  expect_near(
+      resumed(staged({.pipeline = 2, .shard = 2}, {.layers = {1, 2}}, "moved"), checkpoint(saved)),
+      rest);
+  expect_near(resumed(staged({.pipeline = 3}, {}, "three", no_shard), checkpoint(saved)), rest);
+  expect_near(resumed(staged({.pipeline = 2},
+                             {.schedule = zbv, .stages_per_rank = 2, .layers = {1, 1, 1, 0}}, "v",
+                             no_shard),
                       checkpoint(saved)),
               rest);
-  expect_near(resumed(staged({.pipeline = 3}, {}, "three", no_shard), checkpoint(saved)), rest);
-  expect_near(
-      resumed(staged({.pipeline = 2},
-                     {.schedule = zbv, .stages_per_rank = 2, .layers = {1, 1, 1, 0}}, "v", no_shard),
-              checkpoint(saved)),
-      rest);
   const Job alone = saving(staged({}, {}, "alone", no_shard), CheckpointKind::full);
   run_forked(alone);
   expect_near(resumed(staged({.pipeline = 3}, {}, "from_one", no_shard), checkpoint(alone)), rest);
@@ -211,8 +211,8 @@ TEST_F(ResumedPipeline, AFullCheckpointIsWhatMergingAShardedOneMakes) {
     const Mesh mesh = is_v ? Mesh{.pipeline = 2} : Mesh{.pipeline = 2, .shard = 2};
     const auto sharding = is_v ? ShardingStrategy::no_shard : ShardingStrategy::zero1;
     const auto run = [&](CheckpointKind kind) {
-      Job job = saving(
-          staged(mesh, pipeline, fmt::format("{}_{}", name_of(kind), is_v), sharding), kind);
+      Job job =
+          saving(staged(mesh, pipeline, fmt::format("{}_{}", name_of(kind), is_v), sharding), kind);
       job.strategy.precision = Precision::bf16_mixed;
       job.trainable = {"h.1.", "h.2.", "ln_f"};
       run_forked(job);
@@ -222,8 +222,7 @@ TEST_F(ResumedPipeline, AFullCheckpointIsWhatMergingAShardedOneMakes) {
     CheckpointReader sharded(run(CheckpointKind::sharded));
     const fs::path merged = folder().path() / fmt::format("merged_{}", is_v);
     merge(sharded, merged);
-    for (const char* file :
-         {"model.safetensors", "exp_avg.safetensors", "exp_avg_sq.safetensors"})
+    for (const char* file : {"model.safetensors", "exp_avg.safetensors", "exp_avg_sq.safetensors"})
       EXPECT_EQ(read_whole(full / file), read_whole(merged / file)) << file << " " << is_v;
   }
 }

@@ -233,8 +233,8 @@ TEST(TorchExportRandomStates, AreOneAProcess) {
   EXPECT_THAT(random_states_of(TorchLibrary::trainer, 1), ElementsAre("rng_state.pth"));
 }
 
-// The job's seed is 1, and three steps are done. The numbers are what Python 3.11, NumPy 2 and torch
-// 2.15 have after random.seed(4), numpy.random.seed(4) and torch.manual_seed(4).
+// The job's seed is 1, and three steps are done. The numbers are what Python 3.11, NumPy 2 and
+// torch 2.15 have after random.seed(4), numpy.random.seed(4) and torch.manual_seed(4).
 TEST(TorchExportRandomStates, AreThoseOfASeedThatGoesOnWithTheSteps) {
   SavedByAJob saved(linear_job);
   const TemporaryFolder place;
@@ -244,9 +244,9 @@ TEST(TorchExportRandomStates, AreThoseOfASeedThatGoesOnWithTheSteps) {
   const Pickle& pickle = states.pickle();
   const auto python = pickle.elements(pickle.elements(states.at("python"))[1]);
   ASSERT_THAT(python, SizeIs(625));
-  for (const auto& [at, word] : {std::pair{0, 2147483648}, std::pair{1, 2482047965},
-                                 std::pair{2, 3950236897}, std::pair{623, 4253574870},
-                                 std::pair{624, std::int64_t{624}}})
+  for (const auto& [at, word] :
+       {std::pair{0, 2147483648}, std::pair{1, 2482047965}, std::pair{2, 3950236897},
+        std::pair{623, 4253574870}, std::pair{624, std::int64_t{624}}})
     EXPECT_EQ(pickle.integer(python[static_cast<std::size_t>(at)]), word) << at;
   EXPECT_EQ(pickle.elements(states.at("cuda")).size(), 2u);
 
@@ -262,7 +262,8 @@ TEST(TorchExportRandomStates, AreThoseOfASeedThatGoesOnWithTheSteps) {
   EXPECT_EQ(cpu_word(1), 2954765717u);
   EXPECT_EQ(cpu_word(623), 2443859996u);
   EXPECT_EQ(seeded.storages[1], std::string("\4\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16));
-  // 4 and 2954765717 = 0xb01e2595, little-endian, each byte as UTF-8 has the character of its number.
+  // 4 and 2954765717 = 0xb01e2595, little-endian, each byte as UTF-8 has the character of its
+  // number.
   EXPECT_THAT(seeded.numpy, HasSubstr(std::string("\4\0\0\0\xc2\x95%\x1e\xc2\xb0", 10)));
 }
 
