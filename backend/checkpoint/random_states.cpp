@@ -39,7 +39,7 @@ Words seeded_by_array(std::uint32_t key) {
   return state;
 }
 
-void append(std::string& bytes, std::uint64_t value, int width) {
+void append_word(std::string& bytes, std::uint64_t value, int width) {
   for (int i = 0; i < width; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xff);
 }
 
@@ -73,7 +73,7 @@ constexpr std::string_view build = "b";  ///< opcode: a state for the object bef
 /// An array of uint32, as NumPy 2 pickles it.
 std::string pickled_array(const Words& values) {
   std::string bytes;
-  for (const std::uint32_t value : values) append(bytes, value, 4);
+  for (const std::uint32_t value : values) append_word(bytes, value, 4);
   const std::string empty = pickled_call(
       pickled_name("numpy._core.multiarray", "_reconstruct"),
       pickled_tuple(pickled_name("numpy", "ndarray") + pickled(Shape{0}) + pickled_bytes("b")));
@@ -98,11 +98,11 @@ std::string numpy_state(std::uint32_t seed) {
 std::string cpu_bytes(std::uint32_t seed) {
   constexpr std::size_t size = 5056;
   std::string bytes;
-  append(bytes, seed, 8);
-  append(bytes, 1, 4);  // words left before the next ones are made
-  append(bytes, 1, 4);  // is seeded
-  append(bytes, 0, 8);  // the next word
-  for (const std::uint32_t word : seeded(seed)) append(bytes, word, 8);
+  append_word(bytes, seed, 8);
+  append_word(bytes, 1, 4);  // words left before the next ones are made
+  append_word(bytes, 1, 4);  // is seeded
+  append_word(bytes, 0, 8);  // the next word
+  for (const std::uint32_t word : seeded(seed)) append_word(bytes, word, 8);
   bytes.resize(size);  // no normal number is kept
   return bytes;
 }
@@ -110,8 +110,8 @@ std::string cpu_bytes(std::uint32_t seed) {
 // torch 2.15, aten/src/ATen/cuda/CUDAGeneratorImpl.cpp, get_state: seed and offset of Philox.
 std::string gpu_bytes(std::uint32_t seed) {
   std::string bytes;
-  append(bytes, seed, 8);
-  append(bytes, 0, 8);
+  append_word(bytes, seed, 8);
+  append_word(bytes, 0, 8);
   return bytes;
 }
 
