@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -352,8 +354,7 @@ TEST_F(Checkpoints, ARestartPassesOverADamagedOne) {
 TEST_F(Checkpoints, ADiskThatFailsCostsTheCheckpointAndNotTheRun) {
   ASSERT_EQ(train("-o whole").code, 0);
   for (const auto& [error, says] :
-       {std::pair{"ENOSPC", "No space left on device; free space"},
-        std::pair{"EDQUOT", "Disk quota exceeded; free space"},
+       {std::pair{"ENOSPC", "No space left on device"}, std::pair{"EDQUOT", "Disk quota exceeded"},
         std::pair{"EROFS", "Read-only file system"}, std::pair{"EIO", "Input/output error"},
         std::pair{"ESTALE", "Stale file handle"}}) {
     const std::string run = std::string("run_") + error;
@@ -387,21 +388,21 @@ class Mounts : public Checkpoints {
     if (with_mounts("mount -t tmpfs none .").code != 0)
       GTEST_SKIP() << "file systems cannot be mounted here";
   }
+  /// In `script`, "${train[@]}" begins a command that trains.
   Outcome with_mounts(const std::string& script) const {
     StartedProgram program(
         {"unshare", "--mount", "bash", "-c",
-         "train() { " SHARDSCOPE_PROGRAM " train job.json --quiet --device cpu \"$@\"; }; " +
-             script},
+         "train=('" SHARDSCOPE_PROGRAM "' train job.json --quiet --device cpu); " + script},
         workplace_.path());
     return program.wait(long_enough).value_or(Outcome{});
   }
 };
 
-// The model's states are 40 kB a checkpoint: two of them fit.
 TEST_F(Mounts, AFullFileSystemKeepsWhatItHas) {
   ASSERT_EQ(train("-o whole").code, 0);
   const Outcome outcome = with_mounts(
-      "mkdir -p run/checkpoints; mount -t tmpfs -o size=256k none run/checkpoints; train -o run; "
+      "mkdir -p run/checkpoints; mount -t tmpfs -o size=300k none run/checkpoints; "
+      "\"${train[@]}\" -o run; "
       "code=$?; cp -r run/checkpoints kept; exit $code");
   EXPECT_EQ(outcome.code, 3) << outcome.errors;
   EXPECT_THAT(outcome.errors, HasSubstr("No space left on device"));
@@ -412,7 +413,8 @@ TEST_F(Mounts, AFullFileSystemKeepsWhatItHas) {
 TEST_F(Mounts, AReadOnlyFileSystemIsNamed) {
   ASSERT_EQ(train("-o whole").code, 0);
   const Outcome outcome = with_mounts(
-      "mkdir -p run/checkpoints; mount -t tmpfs -o ro none run/checkpoints; train -o run");
+      "mkdir -p run/checkpoints; mount -t tmpfs -o ro none run/checkpoints; "
+      "\"${train[@]}\" -o run");
   EXPECT_EQ(outcome.code, 3) << outcome.errors;
   EXPECT_THAT(outcome.errors, HasSubstr("Read-only file system"));
   EXPECT_EQ(losses("run"), losses("whole"));
@@ -423,14 +425,12 @@ TEST_F(Mounts, ARunWhoseFileSystemVanishesWritesNowhereElse) {
   workplace_.write("job.json", replaced(job("", ""), "\"steps\": 8", "\"steps\": 9000000"));
   for (const char* mounted : {"run", "disk"}) {
     const std::string run = mounted == std::string("run") ? "run" : "disk/run";
-    const Outcome outcome = with_mounts(
-        std::string("at=") + mounted + "; mkdir $at; mount -t tmpfs none $at; train -o " + run +
-        " & pid=$!; "
-        "until [ -e " +
-        run +
-        "/checkpoints/step-00000002 ]; do sleep 0.01; done; "
-        "umount --lazy $at; sleep 0.3; kill -TERM $pid; wait $pid; code=$?; "
-        "find $at -name 'step-*' -o -name 'trace*'; exit $code");
+    const Outcome outcome = with_mounts(fmt::format("at={} run={}; ", mounted, run) +
+                                        R"(mkdir $at; mount -t tmpfs none $at
+           "${train[@]}" -o $run & pid=$!
+           until [ -e $run/checkpoints/step-00000002 ]; do sleep 0.01; done
+           umount --lazy $at; sleep 0.3; kill -TERM $pid; wait $pid; code=$?
+           find $at -name 'step-*' -o -name 'trace*'; exit $code)");
     EXPECT_EQ(outcome.code, 3) << outcome.errors;
     EXPECT_THAT(outcome.errors, HasSubstr("is not there, so this is not the folder"));
     EXPECT_EQ(outcome.output, "") << mounted;
