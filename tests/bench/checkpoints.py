@@ -9,7 +9,7 @@ A Llama of 25 M parameters trains under FULL_SHARD on 2 ranks, with the demo's 4
          all ranks with saves over that without. `leaves`: from SIGTERM in a step to the end of the run, which finishes the step and saves.
   speed  282 MB, in turn with dd over the same bytes, --rounds times each:
          save   what both ranks of a run write at once, checksums and sync included, while training has nothing else to do: 4 saves after steps
-                of 8 tokens; two `dd conv=fsync` at once, four times
+                of 8 tokens, and no older checkpoint removed; two `dd conv=fsync` at once, four times, as nice as the thread that writes
          rewrite
                 `checkpoint reshard`, which reads (from the page cache), compares checksums, writes and syncs; `dd conv=fsync` of the same
          read   `checkpoint verify` after its files were dropped from the page cache, which compares checksums; `dd of=/dev/null`
@@ -47,11 +47,11 @@ def run(command, **options):
     return time.monotonic() - begin, used.ru_utime + used.ru_stime, errors
 
 
-def command_of(program, folder, name, steps, every, batch=4, seq=256):
+def command_of(program, folder, name, steps, every, batch=4, seq=256, keep=1):
     """Of a new run; its options for subprocess."""
     model = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models", "llama_25m")
     job = {"model": model, "data": "text.txt", "steps": steps, "batch": batch, "seq": seq, "ranks": RANKS, "strategy": "full_shard",
-           "device": "cpu", "precision": "fp32", "save_model": False, "checkpoint": {"every": every, "keep": 1}}
+           "device": "cpu", "precision": "fp32", "save_model": False, "checkpoint": {"every": every, "keep": keep}}
     with open(os.path.join(folder, "job.json"), "w", encoding="utf-8") as file:
         json.dump(job, file)
     shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
@@ -103,8 +103,9 @@ def drop(files):
 
 
 def dd(files, target, *options, at_once=False):
-    """One file after the other, or all at once."""
-    commands = [f"dd if='{path}' of='{target(path)}' bs=4M status=none {' '.join(options)}" for path in files]
+    """One file after the other, or all at once and niced like the thread of a run that writes."""
+    nice = "nice -n 10 " if at_once else ""
+    commands = [f"{nice}dd if='{path}' of='{target(path)}' bs=4M status=none {' '.join(options)}" for path in files]
     return run(["sh", "-c", " & ".join(commands) + "; wait" if at_once else " && ".join(commands)])[0]
 
 
@@ -128,7 +129,7 @@ def speed(program, folder, rounds):
 
     def save():
         """Seconds of one save."""
-        _, _, megabytes, rate, _ = map(float, TOLD.search(train(program, folder, "saver", SAVES, 1, 1, 8)[2]).groups())
+        _, _, megabytes, rate, _ = map(float, TOLD.search(train(program, folder, "saver", SAVES, 1, 1, 8, 0)[2]).groups())
         return megabytes / rate / SAVES
 
     def copy(at_once=False):
