@@ -159,10 +159,10 @@ Trial try_out(const Choice& choice, const TrialInputs& inputs, const std::stop_t
   return trial;
 }
 
-FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs) {
-  if (is_pipelined(choice)) return simulate_pipeline(choice, inputs);
-  const Choice recorded = told(choice);
-  Schedule schedule = recording_of(recorded, inputs);
+namespace {
+
+/// What is held at the highest, played on the device's memory, and whether that is all there is.
+FullSimulation played_fully(const Schedule& schedule, const TrialInputs& inputs) {
   FullSimulation result{.outside = outside_of(schedule, inputs)};
   const Bytes memory = inputs.profile.memory;
   AllocatorChoice allocator{.settings = inputs.allocator};
@@ -172,16 +172,58 @@ FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs) {
   result.reserved = highest_reserved(simulation);
   result.fits = !simulation.out_of_memory &&
                 (memory == Bytes{} || result.reserved + result.outside + inputs.margin <= memory);
-  if (result.fits && inputs.findings != nullptr)
-    inputs.findings->keep_recording(recorded, std::move(schedule));
   return result;
 }
 
-Schedule recording_of(const Choice& choice, const TrialInputs& inputs) {
+/// Plays the first step as soon as it is recorded. What it holds, the whole run holds, too: where
+/// that does not fit, nothing more has to be recorded.
+class FirstStepRehearsal final : public eager::ProgramListener {
+ public:
+  struct DoesNotFit {
+    FullSimulation result;
+  };
+  FirstStepRehearsal(const TrialInputs& inputs, int world) : inputs_(inputs), world_(world) {}
+
+  void on_program(const Schedule& so_far) override {
+    if (is_done_ || so_far.steps.size() < 2) return;
+    is_done_ = true;
+    Schedule first = so_far;
+    first.steps.resize(1);
+    first.world = world_;
+    const FullSimulation result = played_fully(first, inputs_);
+    if (!result.fits) throw DoesNotFit{result};
+  }
+
+ private:
+  const TrialInputs& inputs_;
+  int world_;
+  bool is_done_ = false;
+};
+
+}  // namespace
+
+FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs) {
+  if (is_pipelined(choice)) return simulate_pipeline(choice, inputs);
+  const Choice recorded = told(choice);
+  FirstStepRehearsal first(inputs, choice.mesh.world());
+  try {
+    Schedule schedule = recording_of(recorded, inputs, &first);
+    const FullSimulation result = played_fully(schedule, inputs);
+    if (result.fits && inputs.findings != nullptr)
+      inputs.findings->keep_recording(recorded, std::move(schedule));
+    return result;
+  } catch (const FirstStepRehearsal::DoesNotFit& stopped) {
+    return stopped.result;
+  }
+}
+
+Schedule recording_of(const Choice& choice, const TrialInputs& inputs,
+                      eager::ProgramListener* listener) {
   if (inputs.findings != nullptr)
     if (std::optional<Schedule> kept = inputs.findings->take_recording(choice))
       return std::move(*kept);
-  return schedule_of(choice, inputs);
+  if (choice.runtime == Runtime::native) return native(choice, inputs);
+  return schedule_of(pytorch_training(choice, inputs), inputs.model, inputs.config, {}, listener);
 }
 
 }  // namespace shardscope::planner

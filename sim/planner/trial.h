@@ -70,11 +70,13 @@ struct FullSimulation {
   Bytes outside;
   bool fits = true;  ///< and leaves the margin
 };
-/// Where it fits, the inputs' findings keep the recording.
+/// Where it fits, the inputs' findings keep the recording. Where the first step under PyTorch does
+/// not fit, the figures are those up to its end.
 FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs);
 
 /// The choice's schedule with all steps: what the inputs' findings keep of it, which they let go,
-/// or else recorded.
-Schedule recording_of(const Choice& choice, const TrialInputs& inputs);
+/// or else recorded: `listener`, if any, is told as it grows, and may end it by throwing.
+Schedule recording_of(const Choice& choice, const TrialInputs& inputs,
+                      eager::ProgramListener* listener = nullptr);
 
 }  // namespace shardscope::planner
