@@ -103,7 +103,8 @@ TrialInputs with_blocks(const TrialInputs& inputs, int blocks) {
           .costs = inputs.costs,
           .native_target = inputs.native_target,
           .allocator = inputs.allocator,
-          .margin = inputs.margin};
+          .margin = inputs.margin,
+          .recordings = &inputs.findings->of_meshes()};
 }
 
 std::optional<Trial> estimated(const Choice& choice, const TrialInputs& inputs,

@@ -8,6 +8,7 @@
 #include <stop_token>
 #include <string>
 
+#include "sim/planner/mesh_recordings.h"
 #include "sim/planner/pipeline_costs.h"
 #include "sim/planner/plain_step.h"
 #include "sim/planner/shallow.h"
@@ -35,6 +36,9 @@ class Findings {
   std::optional<ModelCosts> parts(const PlainKey& key) const { return found(parts_, key); }
   void keep(const PlainKey& key, const ModelCosts& costs) { keep(parts_, key, costs); }
 
+  /// Of trials, with any number of blocks.
+  MeshRecordings& of_meshes() { return of_meshes_; }
+
   /// The whole recording of a choice, for who needs it next: it is given once.
   std::optional<Schedule> take_recording(const Choice& choice);
   void keep_recording(const Choice& choice, Schedule schedule);
@@ -61,6 +65,7 @@ class Findings {
   std::map<PlainKey, PlainStep> plain_;
   std::map<PlainKey, ModelCosts> parts_;
   std::map<std::string, Schedule> recordings_;
+  MeshRecordings of_meshes_;
 };
 
 /// By how much an estimated time may be above the trial's without misleading a search. It may be

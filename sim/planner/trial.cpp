@@ -1,7 +1,10 @@
 #include "sim/planner/trial.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <span>
 #include <utility>
 
@@ -12,6 +15,7 @@
 #include "sim/engine/step_player.h"
 #include "sim/engine/step_rows.h"
 #include "sim/planner/estimate.h"
+#include "sim/planner/mesh_recordings.h"
 #include "sim/planner/offload.h"
 #include "sim/planner/pipeline_trial.h"
 #include "sim/prediction/outside_memory.h"
@@ -139,13 +143,34 @@ Bytes allocated_peak(const Schedule& schedule) {
 
 namespace {
 
+MeshRecordings* shared_recordings(const Choice& choice, const TrialInputs& inputs) {
+  if (!mesh_only_sizes(choice, inputs.model)) return nullptr;
+  if (inputs.recordings != nullptr) return inputs.recordings;
+  return inputs.findings == nullptr ? nullptr : &inputs.findings->of_meshes();
+}
+
+/// The same for choices of one model that differ in their mesh alone.
+std::string family_of(Choice choice, const TrialInputs& inputs) {
+  choice.mesh = {.replicate = choice.mesh.world()};
+  return fmt::format("{}; {} ranks; {} parameters", text_of(choice), choice.mesh.world(),
+                     inputs.model.parameters.size());
+}
+
+std::shared_ptr<const Schedule> recorded_for_trial(const Choice& choice, const TrialInputs& inputs,
+                                                   const std::stop_token& stop) {
+  const auto record = [&] { return schedule_of(choice, inputs, trial_steps(choice), stop); };
+  if (MeshRecordings* shared = shared_recordings(choice, inputs))
+    return shared->of(family_of(choice, inputs), choice.mesh.shard, record);
+  return std::make_shared<const Schedule>(record());
+}
+
 Trial try_out_alone(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop) {
   const Choice recorded = told(choice);
-  const Schedule schedule = schedule_of(recorded, inputs, trial_steps(recorded), stop);
+  const std::shared_ptr<const Schedule> schedule = recorded_for_trial(recorded, inputs, stop);
   const bool has_all = recorded.micro_batches == choice.micro_batches;
-  return {.time = time_of(schedule, inputs, has_all ? 0 : choice.micro_batches),
-          .allocated = allocated_peak(schedule),
-          .outside = outside_of(schedule, inputs)};
+  return {.time = time_of(*schedule, inputs, has_all ? 0 : choice.micro_batches),
+          .allocated = allocated_peak(*schedule),
+          .outside = outside_of(*schedule, inputs)};
 }
 
 }  // namespace
@@ -190,7 +215,8 @@ class FirstStepRehearsal final : public eager::ProgramListener {
     Schedule first = so_far;
     first.steps.resize(1);
     first.world = world_;
-    const FullSimulation result = played_fully(first, inputs_);
+    FullSimulation result = played_fully(first, inputs_);
+    result.is_part = true;
     if (!result.fits) throw DoesNotFit{result};
   }
 
