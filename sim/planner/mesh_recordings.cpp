@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -26,6 +27,13 @@ void require(bool alike) {
 std::int64_t whole(std::int64_t value, std::int64_t parts) {
   require(value % parts == 0);
   return value / parts;
+}
+
+/// Above 1.
+int smallest_divisor(int number) {
+  int divisor = 2;
+  while (number % divisor != 0) ++divisor;
+  return divisor;
 }
 
 /// What three sizes of a group make of a number.
@@ -123,6 +131,14 @@ class TableBetween {
   std::vector<Value> values_;
 };
 
+bool are_equal(const Unit& a, const Unit& b) {
+  const auto all = [](const Unit& x) {
+    return std::tie(x.name, x.class_name, x.slots, x.elements, x.unpadded_elements,
+                    x.padded_elements, x.shard_elements, x.padding_elements_by_rank);
+  };
+  return all(a) == all(b);
+}
+
 /// The first recording, whose sizes become those wanted.
 class Between {
  public:
@@ -153,16 +169,11 @@ class Between {
     require(one_.program.marks == other_.program.marks);
     require(one_.program.events == other_.program.events);
     require(one_.kernels.empty() && other_.kernels.empty());
-    require(std::ranges::equal(one_.units, other_.units, [](const Unit& a, const Unit& b) {
-      return a.name == b.name && a.class_name == b.class_name && a.slots == b.slots &&
-             a.elements == b.elements && a.unpadded_elements == b.unpadded_elements &&
-             a.padded_elements == b.padded_elements && a.shard_elements == b.shard_elements &&
-             a.padding_elements_by_rank == b.padding_elements_by_rank;
-    }));
-    require(one_.slices.empty() && other_.slices.empty());
-    require(one_.rank == 0 && other_.rank == 0 && one_.world == other_.world);
     require(one_.groups == neighbours(one_.groups, sizes_.one()));
     require(other_.groups == neighbours(other_.groups, sizes_.other()));
+    require(std::ranges::equal(one_.units, other_.units, are_equal));
+    require(one_.slices.empty() && other_.slices.empty());
+    require(one_.rank == 0 && other_.rank == 0 && one_.world == other_.world);
     require(std::ranges::equal(one_.steps, other_.steps, [](const Step& a, const Step& b) {
       return a.label == b.label && a.operations == b.operations && a.actions == b.actions;
     }));
@@ -249,28 +260,29 @@ class Between {
 
 }  // namespace
 
-std::optional<Schedule> schedule_between(const SizedRecording& one, const SizedRecording& other,
-                                         int ranks) {
+std::optional<Schedule> schedule_between(const SizedRecording& smaller,
+                                         const SizedRecording& larger, int ranks) {
   try {
-    const Sizes sizes(one.ranks, other.ranks, ranks);
-    return Between(*one.schedule, *other.schedule, sizes).result();
+    require(smaller.ranks < ranks && ranks < larger.ranks);
+    const Sizes sizes(smaller.ranks, larger.ranks, ranks);
+    return Between(*smaller.schedule, *larger.schedule, sizes).result();
   } catch (const NotAlike&) {
     return std::nullopt;
   }
 }
 
 bool mesh_only_sizes(const Choice& choice, const Model& model) {
-  const int world = choice.mesh.world();
+  const Mesh& mesh = choice.mesh;
   return choice.runtime == Runtime::deepspeed &&
-         choice.sharding == ShardingStrategy::hybrid_shard && choice.mesh.shard > 1 &&
-         std::ranges::all_of(model.parameters, [&](const Parameter& parameter) {
-           return parameter.elements() % world == 0;
+         choice.sharding == ShardingStrategy::hybrid_shard && mesh.shard > 1 &&
+         mesh.replicate > 1 && std::ranges::all_of(model.parameters, [&](const Parameter& p) {
+           return p.elements() % mesh.world() == 0;
          });
 }
 
-MeshRecordings::Family& MeshRecordings::family_of(const std::string& name) {
+MeshRecordings::Known& MeshRecordings::latest(const std::string& name) {
   const auto found =
-      std::ranges::find_if(families_, [&](const Family& family) { return family.name == name; });
+      std::ranges::find_if(families_, [&](const Known& family) { return family.name == name; });
   if (found != families_.end())
     families_.splice(families_.begin(), families_, found);
   else
@@ -282,35 +294,53 @@ void MeshRecordings::keep_to_limit() {
   std::size_t rows = 0;
   auto family = families_.begin();
   for (; family != families_.end(); ++family) {
-    for (const SizedRecording& one : family->known) rows += one.schedule->program.actions.size();
+    for (const SizedRecording& one : family->recordings)
+      rows += one.schedule->program.actions.size();
     if (rows > most_rows && family != families_.begin()) break;
   }
   families_.erase(family, families_.end());
 }
 
-std::shared_ptr<const Schedule> MeshRecordings::of(const std::string& name, int ranks,
-                                                   const std::function<Schedule()>& record) {
-  std::vector<SizedRecording> known;
-  {
-    const std::scoped_lock lock(mutex_);
-    const Family& family = family_of(name);
-    for (const SizedRecording& one : family.known)
-      if (one.ranks == ranks) return one.schedule;
-    if (family.is_alike) known = family.known;
-  }
-  const bool are_two = known.size() == 2;
-  if (are_two)
-    if (std::optional<Schedule> schedule = schedule_between(known[0], known[1], ranks))
-      return std::make_shared<const Schedule>(std::move(*schedule));
-  auto recorded = std::make_shared<const Schedule>(record());
+MeshRecordings::Known MeshRecordings::known_of(const std::string& name) {
   const std::scoped_lock lock(mutex_);
-  Family& family = family_of(name);
-  if (are_two) family.is_alike = false;
-  if (family.known.size() < 2 &&
-      std::ranges::none_of(family.known, [&](const auto& one) { return one.ranks == ranks; }))
-    family.known.push_back({.ranks = ranks, .schedule = recorded});
+  return latest(name);
+}
+
+void MeshRecordings::keep(const std::string& name, const SizedRecording& recording) {
+  const std::scoped_lock lock(mutex_);
+  std::vector<SizedRecording>& all = latest(name).recordings;
+  const auto place = std::ranges::lower_bound(all, recording.ranks, {}, &SizedRecording::ranks);
+  if (place == all.end() || place->ranks != recording.ranks) all.insert(place, recording);
   keep_to_limit();
-  return recorded;
+}
+
+void MeshRecordings::keep_not_alike(const std::string& name) {
+  const std::scoped_lock lock(mutex_);
+  latest(name).is_alike = false;
+}
+
+std::shared_ptr<const Schedule> MeshRecordings::of(const Family& family, int ranks) {
+  const auto recorded = [&](int size) {
+    const SizedRecording made{.ranks = size,
+                              .schedule = std::make_shared<const Schedule>(family.record(size))};
+    keep(family.name, made);
+    return made;
+  };
+  const Known known = known_of(family.name);
+  const std::vector<SizedRecording>& all = known.recordings;
+  const auto larger = std::ranges::lower_bound(all, ranks, {}, &SizedRecording::ranks);
+  if (larger != all.end() && larger->ranks == ranks) return larger->schedule;
+  if (all.empty() || !known.is_alike) return recorded(ranks).schedule;
+  // Between the one that is there and the last on the other side lie most that may be asked for.
+  const int smallest = smallest_divisor(family.world), largest = family.world / smallest;
+  const SizedRecording above = larger != all.end() ? *larger : recorded(largest);
+  const SizedRecording below = larger != all.begin() ? *std::prev(larger) : recorded(smallest);
+  if (above.ranks == ranks) return above.schedule;
+  if (below.ranks == ranks) return below.schedule;
+  if (std::optional<Schedule> schedule = schedule_between(below, above, ranks))
+    return std::make_shared<const Schedule>(std::move(*schedule));
+  keep_not_alike(family.name);
+  return recorded(ranks).schedule;
 }
 
 }  // namespace shardscope::planner

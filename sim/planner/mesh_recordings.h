@@ -22,37 +22,44 @@ struct SizedRecording {
   std::shared_ptr<const Schedule> schedule;
 };
 
-/// The recording with groups of `ranks`, from those of two other sizes. A number of bytes or
-/// elements is a + b / ranks, the times that something is repeated are a + b x ranks. None where
-/// the two differ in anything else, or where a number would not be whole.
-std::optional<Schedule> schedule_between(const SizedRecording& one, const SizedRecording& other,
-                                         int ranks);
+/// The recording with groups of `ranks`, from those of a smaller and a larger size. A number of
+/// bytes or elements is a + b / ranks, the times that something is repeated are a + b x ranks. None
+/// where the two differ in anything else, or where a number would not be whole.
+std::optional<Schedule> schedule_between(const SizedRecording& smaller,
+                                         const SizedRecording& larger, int ranks);
 
 /// Whether a mesh changes nothing but sizes in the program of this choice: DeepSpeed's second copy
-/// of the parameters (zero_hpz_partition_size), where each rank of the world has an equal part of
-/// every parameter. Then nothing is padded, a part of the second copy has elements / ranks, and no
-/// branch of partition_parameters.py depends on how many they are.
+/// of the parameters (zero_hpz_partition_size), where the ranks of the world have equal parts of
+/// every parameter. Then nothing is padded, and a part has elements / ranks. A branch that compares
+/// a size with a limit goes in between as it does at both ends, where it goes the same way.
 bool mesh_only_sizes(const Choice& choice, const Model& model);
 
 /// Keeps the recordings of the families that were used last. Safe to use from several threads.
 class MeshRecordings {
  public:
-  /// The recording of a choice that `mesh_only_sizes`. `family`: equal for choices that differ in
-  /// their mesh alone, recorded in the same way. Throws as `record` does.
-  std::shared_ptr<const Schedule> of(const std::string& family, int ranks,
-                                     const std::function<Schedule()>& record);
+  /// A choice that `mesh_only_sizes`, without its mesh.
+  struct Family {
+    std::string name;  ///< equal for choices that differ in their mesh alone
+    int world = 1;
+    std::function<Schedule(int ranks)> record;
+  };
+  /// The recording of the family with groups of `ranks`. Throws as its `record` does.
+  std::shared_ptr<const Schedule> of(const Family& family, int ranks);
 
  private:
-  struct Family {
+  struct Known {
     std::string name;
-    std::vector<SizedRecording> known = {};  ///< two at most
-    bool is_alike = true;                    ///< as far as is known
+    std::vector<SizedRecording> recordings = {};  ///< by size
+    bool is_alike = true;                         ///< as far as is known
   };
-  Family& family_of(const std::string& name);
+  Known known_of(const std::string& name);
+  void keep(const std::string& name, const SizedRecording& recording);
+  void keep_not_alike(const std::string& name);
+  Known& latest(const std::string& name);
   void keep_to_limit();
 
   std::mutex mutex_;
-  std::list<Family> families_;  ///< the last used first
+  std::list<Known> families_;  ///< the last used first
 };
 
 }  // namespace shardscope::planner

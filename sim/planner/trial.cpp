@@ -12,6 +12,7 @@
 #include "core/native/native_schedule.h"
 #include "core/schedule/model_states.h"
 #include "sim/allocator/block_sizes.h"
+#include "sim/engine/rehearse.h"
 #include "sim/engine/step_player.h"
 #include "sim/engine/step_rows.h"
 #include "sim/planner/estimate.h"
@@ -72,13 +73,6 @@ Accounting time_of(const Schedule& schedule, const TrialInputs& inputs, int micr
   const StepProgram program = step_program(schedule, micro_batches);
   const StepCosts costs = step_costs(schedule, program, inputs.costs, inputs.profile);
   return play_until_steady(program, costs).accounting;
-}
-
-Bytes highest_reserved(const Simulation& simulation) {
-  Bytes highest;
-  for (const SimulatedStep& step : simulation.steps)
-    highest = std::max(highest, step.memory.peak_reserved);
-  return highest;
 }
 
 /// Of one rank, as the native runtime lays it out (core/native/native_step.cpp) but for padding:
@@ -149,19 +143,25 @@ MeshRecordings* shared_recordings(const Choice& choice, const TrialInputs& input
   return inputs.findings == nullptr ? nullptr : &inputs.findings->of_meshes();
 }
 
-/// The same for choices of one model that differ in their mesh alone.
-std::string family_of(Choice choice, const TrialInputs& inputs) {
-  choice.mesh = {.replicate = choice.mesh.world()};
-  return fmt::format("{}; {} ranks; {} parameters", text_of(choice), choice.mesh.world(),
-                     inputs.model.parameters.size());
-}
-
 std::shared_ptr<const Schedule> recorded_for_trial(const Choice& choice, const TrialInputs& inputs,
                                                    const std::stop_token& stop) {
-  const auto record = [&] { return schedule_of(choice, inputs, trial_steps(choice), stop); };
-  if (MeshRecordings* shared = shared_recordings(choice, inputs))
-    return shared->of(family_of(choice, inputs), choice.mesh.shard, record);
-  return std::make_shared<const Schedule>(record());
+  const int world = choice.mesh.world();
+  const auto with = [&](int shard) {
+    Choice other = choice;
+    other.mesh = {.replicate = world / shard, .shard = shard};
+    return other;
+  };
+  const auto record = [&](int shard) {
+    return schedule_of(shard == choice.mesh.shard ? choice : with(shard), inputs,
+                       trial_steps(choice), stop);
+  };
+  MeshRecordings* shared = shared_recordings(choice, inputs);
+  if (shared == nullptr) return std::make_shared<const Schedule>(record(choice.mesh.shard));
+  return shared->of({.name = fmt::format("{}; {} ranks; {} parameters", text_of(with(1)), world,
+                                         inputs.model.parameters.size()),
+                     .world = world,
+                     .record = record},
+                    choice.mesh.shard);
 }
 
 Trial try_out_alone(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop) {
@@ -193,9 +193,9 @@ FullSimulation played_fully(const Schedule& schedule, const TrialInputs& inputs)
   AllocatorChoice allocator{.settings = inputs.allocator};
   if (memory > Bytes{})
     allocator.memory = DeviceCapacity{.total = memory, .outside = result.outside};
-  const Simulation simulation = simulate(schedule, inputs.profile, allocator);
-  result.reserved = highest_reserved(simulation);
-  result.fits = !simulation.out_of_memory &&
+  const Rehearsal rehearsal = rehearse(schedule, inputs.profile, allocator);
+  result.reserved = rehearsal.reserved;
+  result.fits = !rehearsal.out_of_memory &&
                 (memory == Bytes{} || result.reserved + result.outside + inputs.margin <= memory);
   return result;
 }

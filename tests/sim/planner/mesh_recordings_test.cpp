@@ -101,10 +101,7 @@ TEST_F(MeshRecording, FollowsFromTwoOtherSizes) {
       ASSERT_TRUE(derived) << shard;
       expect_equal(*derived, recorded(on(choice, shard)));
     }
-    // The wanted size may lie outside of the two.
-    const auto derived = schedule_between(two, sized(choice, 4), 16);
-    ASSERT_TRUE(derived);
-    expect_equal(*derived, *sixteen.schedule);
+    EXPECT_FALSE(schedule_between(two, sixteen, 32));
   }
 }
 
@@ -124,7 +121,7 @@ TEST_F(MeshRecording, ProgramsThatDifferAreNotMixed) {
   other.checkpointing.every = 1;
   EXPECT_FALSE(schedule_between(sized(choice, 2), sized(other, 16), 4));
   // The same size twice says nothing of a third.
-  EXPECT_FALSE(schedule_between(sized(choice, 2), sized(choice, 2), 4));
+  EXPECT_FALSE(schedule_between(sized(choice, 4), sized(choice, 4), 4));
 }
 
 // Times and bytes of a trial are those that it has when each mesh is recorded by itself.
@@ -147,37 +144,41 @@ TEST_F(MeshRecording, TrialsThatShareSayTheSame) {
   }
 }
 
-TEST_F(MeshRecording, TwoOfAFamilyAreRecorded) {
+TEST_F(MeshRecording, TheFirstAndTheLastOfAFamilyAreRecorded) {
   const Choice choice = second_copies().front();
   MeshRecordings recordings;
-  int count = 0;
-  for (const int shard : {2, 8, 4, 16, 8, 2})
-    recordings.of("family", shard, [&] {
-      ++count;
-      return recorded(on(choice, shard));
-    });
-  EXPECT_EQ(count, 2);
+  std::vector<int> sizes;
+  const MeshRecordings::Family family{.name = "family", .world = 32, .record = [&](int shard) {
+                                        sizes.push_back(shard);
+                                        return recorded(on(choice, shard));
+                                      }};
+  for (const int shard : {4, 8, 16, 8, 2, 4})
+    expect_equal(*recordings.of(family, shard), recorded(on(choice, shard)));
+  EXPECT_EQ(sizes, (std::vector{4, 16, 2}));
 }
 
 TEST_F(MeshRecording, AFamilyThatIsNotAlikeIsRecordedOneByOne) {
-  Choice choice = second_copies().front();
   MeshRecordings recordings;
-  int count = 0;
-  for (const int shard : {2, 8, 4, 16}) {
-    choice.checkpointing.every = shard == 2 ? 1 : 0;
-    const auto schedule = recordings.of("family", shard, [&] {
-      ++count;
-      return recorded(on(choice, shard));
-    });
-    expect_equal(*schedule, recorded(on(choice, shard)));
-  }
-  EXPECT_EQ(count, 4);
+  std::vector<int> sizes;
+  const auto record = [&](int shard) {
+    Choice choice = second_copies().front();
+    choice.checkpointing.every = shard == 16 ? 1 : 0;
+    return recorded(on(choice, shard));
+  };
+  const MeshRecordings::Family family{.name = "family", .world = 32, .record = [&](int shard) {
+                                        sizes.push_back(shard);
+                                        return record(shard);
+                                      }};
+  for (const int shard : {2, 4, 8, 16}) expect_equal(*recordings.of(family, shard), record(shard));
+  EXPECT_EQ(sizes, (std::vector{2, 16, 4, 8}));
 }
 
 TEST_F(MeshRecording, WhatRecordingThrowsComesOut) {
   MeshRecordings recordings;
-  EXPECT_THROW(recordings.of("family", 2, []() -> Schedule { throw Error({.what = "refused"}); }),
-               Error);
+  const MeshRecordings::Family family{.name = "family", .world = 4, .record = [](int) -> Schedule {
+                                        throw Error({.what = "refused"});
+                                      }};
+  EXPECT_THROW(recordings.of(family, 2), Error);
 }
 
 }  // namespace
