@@ -10,6 +10,8 @@
 #include <tuple>
 #include <utility>
 
+#include "core/base/error.h"
+
 namespace shardscope::planner {
 namespace {
 
@@ -213,6 +215,7 @@ class Between {
                       x.step, x.unit, x.owner);
     };
     require(rest(a) == rest(b) && a.operands == b.operands && a.after == b.after);
+    require(a.kind != OperationKind::send && a.kind != OperationKind::receive);
     a.bytes = sizes_.share(a.bytes, b.bytes);
     a.flops = sizes_.share(a.flops, b.flops);
     require((a.work == Operation::no_work) == (b.work == Operation::no_work));
@@ -333,12 +336,17 @@ std::shared_ptr<const Schedule> MeshRecordings::of(const Family& family, int ran
   if (all.empty() || !known.is_alike) return recorded(ranks).schedule;
   // Between the one that is there and the last on the other side lie most that may be asked for.
   const int smallest = smallest_divisor(family.world), largest = family.world / smallest;
-  const SizedRecording above = larger != all.end() ? *larger : recorded(largest);
-  const SizedRecording below = larger != all.begin() ? *std::prev(larger) : recorded(smallest);
-  if (above.ranks == ranks) return above.schedule;
-  if (below.ranks == ranks) return below.schedule;
-  if (std::optional<Schedule> schedule = schedule_between(below, above, ranks))
-    return std::make_shared<const Schedule>(std::move(*schedule));
+  const int last = larger == all.end() ? largest : smallest;
+  const bool is_between = larger != all.begin() && larger != all.end();
+  if (!is_between && ranks == last) return recorded(ranks).schedule;
+  try {
+    const SizedRecording above = larger != all.end() ? *larger : recorded(largest);
+    const SizedRecording below = larger != all.begin() ? *std::prev(larger) : recorded(smallest);
+    if (std::optional<Schedule> schedule = schedule_between(below, above, ranks))
+      return std::make_shared<const Schedule>(std::move(*schedule));
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::interrupted) throw;  // a refusal of the last one is not ours
+  }
   keep_not_alike(family.name);
   return recorded(ranks).schedule;
 }
