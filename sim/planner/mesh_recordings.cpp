@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <iterator>
-#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -85,30 +83,6 @@ std::vector<Group> neighbours(const std::vector<Group>& like, std::int64_t ranks
   return groups;
 }
 
-/// Numbers between those of "4x8 16" and "2x8 16".
-std::string shapes_between(std::string_view one, std::string_view other, const Sizes& sizes) {
-  const auto number = [](std::string_view& text) {
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    require(error == std::errc());
-    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-    return value;
-  };
-  std::string result;
-  while (!one.empty() && !other.empty()) {
-    const std::int64_t at_one = number(one), at_other = number(other);
-    result += std::to_string(sizes.share(at_one, at_other));
-    require(one.empty() == other.empty());
-    if (one.empty()) break;
-    require(one.front() == other.front());
-    result += one.front();
-    one.remove_prefix(1);
-    other.remove_prefix(1);
-  }
-  require(one.empty() == other.empty());
-  return result;
-}
-
 /// A table of distinct values, for pairs of indices into those of the two recordings.
 template <class Value>
 class TableBetween {
@@ -158,7 +132,7 @@ class Between {
     each(result_.program.actions, other_.program.actions,
          [&](HostAction& a, const HostAction& b) { set(a, b); });
     result_.works = std::move(works_).values();
-    result_.shapes = std::move(shapes_).values();
+    result_.shapes.clear();
     result_.collectives = std::move(collectives_).values();
     return std::move(result_);
   }
@@ -221,11 +195,7 @@ class Between {
     require((a.work == Operation::no_work) == (b.work == Operation::no_work));
     if (a.work != Operation::no_work)
       a.work = works_.at(a.work, b.work, [&] { return work(one_.works[a.work], b.work); });
-    require((a.shapes == Operation::no_shapes) == (b.shapes == Operation::no_shapes));
-    if (a.shapes != Operation::no_shapes)
-      a.shapes = shapes_.at(a.shapes, b.shapes, [&] {
-        return shapes_between(one_.shapes[a.shapes], other_.shapes[b.shapes], sizes_);
-      });
+    a.shapes = Operation::no_shapes;
     if (is_collective(a.kind))
       a.detail = collectives_.at(a.detail, b.detail, [&] {
         return collective(one_.collectives[a.detail], other_.collectives[b.detail]);
@@ -257,7 +227,6 @@ class Between {
   const Sizes& sizes_;
   Schedule result_;
   TableBetween<DeviceWork> works_;
-  TableBetween<std::string> shapes_;
   TableBetween<Collective> collectives_;
 };
 

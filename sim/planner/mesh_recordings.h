@@ -23,8 +23,9 @@ struct SizedRecording {
 };
 
 /// The recording with groups of `ranks`, from those of a smaller and a larger size. A number of
-/// bytes or elements is a + b / ranks, the times that something is repeated are a + b x ranks. None
-/// where the two differ in anything else, or where a number would not be whole.
+/// bytes or elements is a + b / ranks, the times that something is repeated are a + b x ranks.
+/// Shapes of operators, which are for readers alone, are left out. None where the two differ in
+/// anything else, or where a number would not be whole.
 std::optional<Schedule> schedule_between(const SizedRecording& smaller,
                                          const SizedRecording& larger, int ranks);
 

@@ -17,14 +17,12 @@ namespace {
 
 using S = ShardingStrategy;
 
-/// An operation with what it points at.
+/// An operation with what it points at, but for shapes.
 auto whole(const Schedule& schedule, const Operation& op) {
   const bool has_work = op.work != Operation::no_work;
-  const bool has_shapes = op.shapes != Operation::no_shapes;
   return std::tuple(op.name, op.kind, op.stream, op.phase, op.dtype, op.micro_batch, op.recomputed,
                     op.step, op.unit, op.owner, op.operands, op.after, op.bytes, op.flops,
                     has_work ? schedule.works[op.work] : DeviceWork{},
-                    has_shapes ? schedule.shapes[op.shapes] : std::string{},
                     is_collective(op.kind) ? schedule.collectives[op.detail] : Collective{},
                     has_work);
 }
