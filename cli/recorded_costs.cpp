@@ -45,6 +45,19 @@ DeviceClockOptions clocks_of(const HardwareProfile& profile) {
   return clock_options(of_pytorch, profile);
 }
 
+/// The recorder does not say whether the operation is of a forward or a backward.
+Duration mean(Duration forward, Duration backward) { return {(forward.ns + backward.ns) / 2}; }
+
+Duration launch_time(const HardwareProfile& profile) {
+  const DeviceClockOptions clocks = clocks_of(profile);
+  return mean(clocks.launch, clocks.backward_launch);
+}
+
+Duration dispatch_time(const HardwareProfile& profile) {
+  const DeviceClockOptions clocks = clocks_of(profile);
+  return mean(clocks.dispatch, clocks.backward_dispatch);
+}
+
 }  // namespace
 
 Duration RecordedCosts::call(const Fields& fields) const {
@@ -64,8 +77,8 @@ Duration RecordedCosts::host(const Fields& fields) const {
                                     .outputs = tensors_of(fields[3]),
                                     .flags = {}})
                           .bytes;
-  if (moved < eager::least_host_work) return clocks_of(profile_).dispatch;
-  return clocks_of(profile_).launch + model_.host_time(moved, world_);
+  if (moved < eager::least_host_work) return dispatch_time(profile_);
+  return launch_time(profile_) + model_.host_time(moved, world_);
 }
 
 Duration RecordedCosts::copy(const Fields& fields) const {
@@ -103,8 +116,8 @@ Duration RecordedCosts::cost_of(const Fields& fields) const {
     return model_.work_time(
         {.kind = WorkKind::fill, .dtype = Dtype::uint8, .bytes = {number_of(fields[1])}});
   if (asks("kernel", 1)) return model_.work_time({});
-  if (asks("launch", 1)) return clocks_of(profile_).launch;
-  if (asks("dispatch", 1)) return clocks_of(profile_).dispatch;
+  if (asks("launch", 1)) return launch_time(profile_);
+  if (asks("dispatch", 1)) return dispatch_time(profile_);
   return {};
 }
 

@@ -31,6 +31,9 @@ struct Link {
 struct HostCosts {
   Duration operation;  ///< an operator that issues a kernel
   Duration view;       ///< one that issues nothing: a view, a fresh tensor
+  /// Of both, what an operator takes that autograd's engine runs in the backward, from C++ and
+  /// without modules. What is run again of a forward takes all.
+  double backward = 1;
   bool operator==(const HostCosts&) const = default;
 };
 

@@ -61,10 +61,13 @@ std::optional<Link> read_link(const ProfileFile& file, std::string_view key,
 std::optional<HostCosts> read_host(const ProfileFile& file, HardwareProfile& profile) {
   const std::optional<JsonValue> host = file.find("host");
   if (!host) return std::nullopt;
-  host->only_keys({"operation", "view", "origin", "source", "date", "spread"});
+  host->only_keys({"operation", "view", "backward", "origin", "source", "date", "spread"});
   profile.provenance.emplace("host", read_provenance(*host));
-  return HostCosts{.operation = read_quantity(host->at("operation"), parse_duration),
-                   .view = read_quantity(host->at("view"), parse_duration)};
+  HostCosts costs{.operation = read_quantity(host->at("operation"), parse_duration),
+                  .view = read_quantity(host->at("view"), parse_duration)};
+  if (const std::optional<JsonValue> backward = host->find("backward"))
+    costs.backward = backward->number(0, largest_slowdown);
+  return costs;
 }
 
 OperationKind read_collective_kind(const JsonValue& value) {

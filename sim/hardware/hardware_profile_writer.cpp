@@ -29,8 +29,11 @@ std::string link_json(const HardwareProfile& profile, std::string_view key,
 
 std::string host_json(const HardwareProfile& profile) {
   if (!profile.host) return {};
-  return fmt::format("  \"host\": {{\"operation\": \"{}\", \"view\": \"{}\", {}}},\n",
-                     exact_text(profile.host->operation), exact_text(profile.host->view),
+  const HostCosts& host = *profile.host;
+  const std::string backward =
+      host.backward == 1 ? "" : fmt::format("\"backward\": {}, ", host.backward);
+  return fmt::format("  \"host\": {{\"operation\": \"{}\", \"view\": \"{}\", {}{}}},\n",
+                     exact_text(host.operation), exact_text(host.view), backward,
                      provenance_json(profile, "host"));
 }
 

@@ -28,7 +28,7 @@ ScaledStep scaled_together(std::span<const Schedule> schedules, const HardwarePr
     StepCosts moved = costs;
     for (std::size_t i = 0; i < groups.size(); ++i)
       moved.times[i] = scaled(costs.times[i], factor(groups[i]));
-    moved.clock.launch = scaled(costs.clock.launch, factor(CostGroup::host));
+    moved.clock = with_host_times(costs.clock, factor(CostGroup::host));
     const OperationMoments moments = play_together(schedules, moved);
     return *std::ranges::max_element(moments.end);
   };

@@ -227,7 +227,7 @@ TEST(HardwareProfile, ReadsBackWhatItWrites) {
   profile.link = Link{.bandwidth = {370.8e9}, .latency = 3400_ns};
   profile.graph_operation_overhead = 150_ns;
   profile.first_step_overhead = 300_ms;
-  profile.host = HostCosts{.operation = 45_us, .view = 9500_ns};
+  profile.host = HostCosts{.operation = 45_us, .view = 9500_ns, .backward = 0.67};
   profile.host_to_device = Link{.bandwidth = {25.1e9}, .latency = 7_us};
   profile.device_to_host = Link{.bandwidth = {22.5e9}, .latency = 9_us};
   profile.compute_slowdown = 1.2345678901234567;
