@@ -383,9 +383,9 @@ void EventEngine::run_ahead(std::size_t index, std::int64_t bound_ns) {
   std::int64_t start_ns = lane.start_ns, end_ns = next_ns_[index];
   while (end_ns < bound_ns && item != last) {
     const LaneItem& next = item[1];
-    const bool follows =
-        next.kind == Kind::operation && next.share == share && next.segment < issued_from.size() &&
-        issued_from[next.segment] + clock.host_ns(next.host) <= end_ns;
+    const bool follows = next.kind == Kind::operation && next.share == share &&
+                         next.segment < issued_from.size() &&
+                         issued_from[next.segment] + clock.host_ns(next.host) <= end_ns;
     if (!follows) break;
     if (notes_times) note_times(share, *item, {start_ns}, {end_ns});
     item = &next;

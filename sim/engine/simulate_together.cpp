@@ -213,11 +213,9 @@ OperationMoments play_together(std::span<const Schedule> schedules, const StepCo
   const Arrivals arrivals = find_arrivals(schedules, first, engine);
   for (std::size_t place = 0; place < schedules.size(); ++place) {
     const Schedule& schedule = schedules[place];
-    RankIssuer issuer({.schedule = schedule,
-                       .place = place,
-                       .first_subject = first[place],
-                       .clock = costs.clock},
-                      engine);
+    RankIssuer issuer(
+        {.schedule = schedule, .place = place, .first_subject = first[place], .clock = costs.clock},
+        engine);
     const IndexRange actions = schedule.steps.back().actions;
     for (std::uint32_t i = actions.begin; i < actions.end; ++i) {
       const HostAction& action = schedule.program.actions[i];

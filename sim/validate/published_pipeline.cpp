@@ -228,8 +228,7 @@ Duration pipelined_step(const PublishedPipeline& pipeline, const Schedule& stage
   const PipelineTimes times{
       .chunks = chunk_times(pipeline, stage_times, gather), .transfer = [&](int rank, int peer) {
         const int distance = std::max(1, std::abs(rank - peer)) * pipeline.rank_distance;
-        const Duration part =
-            message(OperationKind::send, pipeline.activation / parts, distance);
+        const Duration part = message(OperationKind::send, pipeline.activation / parts, distance);
         return parts == 1 ? part : part + message(OperationKind::send, shape_message, distance);
       }};
   const std::vector<Duration> ends =

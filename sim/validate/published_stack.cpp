@@ -75,7 +75,8 @@ TrainingStack megatron_deepspeed() {
               "runtime/bf16_optimizer.py"};
 }
 
-/// Without CUDA_LAUNCH_BLOCKING=1 its runs on 320 GPUs hung, and those on 160 could (chronicles-prequel.md).
+/// Without CUDA_LAUNCH_BLOCKING=1 its runs on 320 GPUs hung, and those on 160 could
+/// (chronicles-prequel.md).
 TrainingStack bigscience() {
   TrainingStack stack = megatron_deepspeed();
   stack.name = "Megatron-DeepSpeed, as BigScience runs it";
