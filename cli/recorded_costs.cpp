@@ -70,8 +70,10 @@ Duration RecordedCosts::host(const Fields& fields) const {
 
 Duration RecordedCosts::copy(const Fields& fields) const {
   const Bytes bytes{number_of(fields[1])};
-  const bool crosses = fields[2] == "HtoD" || fields[2] == "DtoH";
-  return crosses ? model_.host_copy_time(bytes) : model_.copy_time(bytes * 2);
+  const bool to_host = fields[2] == "DtoH";
+  if (!to_host && fields[2] != "HtoD") return model_.copy_time(bytes * 2);
+  if (fields[3] != "pageable") return model_.host_copy_time(bytes);
+  return model_.pageable_copy_time(bytes, to_host ? CopyWay::to_host : CopyWay::to_device);
 }
 
 Duration RecordedCosts::product(const Fields& fields) const {
@@ -98,7 +100,7 @@ Duration RecordedCosts::cost_of(const Fields& fields) const {
   if (asks("product", 6)) return product(fields);
   if (asks("collective", 5)) return collective(fields);
   if (asks("host", 4)) return host(fields);
-  if (asks("copy", 3)) return copy(fields);
+  if (asks("copy", 4)) return copy(fields);
   if (asks("set", 2))
     return model_.work_time(
         {.kind = WorkKind::fill, .dtype = Dtype::uint8, .bytes = {number_of(fields[1])}});

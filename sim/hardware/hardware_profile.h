@@ -58,6 +58,9 @@ struct HardwareProfile {
   std::optional<HostCosts> host;       ///< of eager PyTorch programs
   std::optional<Link> host_to_device;  ///< copies from the host's memory, where it is another
   std::optional<Link> device_to_host;
+  /// The same of memory that is not locked, which the driver copies once more. None: as the others.
+  std::optional<Link> pageable_to_device;
+  std::optional<Link> pageable_to_host;
   std::vector<KernelSample> kernels;
   std::vector<CollectiveSample> collectives;
   std::vector<CollectiveMemory> collective_memory;  ///< what `communicator_memory` is made of

@@ -180,6 +180,8 @@ const std::vector<std::string_view>& known_keys() {
                                                   "host",
                                                   "host_to_device",
                                                   "device_to_host",
+                                                  "pageable_to_device",
+                                                  "pageable_to_host",
                                                   "node",
                                                   "interconnect",
                                                   "link",
@@ -251,6 +253,8 @@ HardwareProfile read_hardware_profile(const JsonValue& document) {
   profile.host = read_host(file, profile);
   profile.host_to_device = read_link(file, "host_to_device", profile);
   profile.device_to_host = read_link(file, "device_to_host", profile);
+  profile.pageable_to_device = read_link(file, "pageable_to_device", profile);
+  profile.pageable_to_host = read_link(file, "pageable_to_host", profile);
   profile.link = read_link(file, "link", profile);
   profile.network = read_link(file, "network", profile);
   read_ranks_per_node(file, profile);

@@ -118,6 +118,8 @@ std::string to_json(const HardwareProfile& profile) {
   text += host_json(profile);
   text += link_json(profile, "host_to_device", profile.host_to_device);
   text += link_json(profile, "device_to_host", profile.device_to_host);
+  text += link_json(profile, "pageable_to_device", profile.pageable_to_device);
+  text += link_json(profile, "pageable_to_host", profile.pageable_to_host);
   text += cluster_json(profile);
   text += link_json(profile, "link", profile.link);
   text += link_json(profile, "network", profile.network);
