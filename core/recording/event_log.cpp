@@ -45,6 +45,7 @@ LogKind kind_of(std::string_view name) {
       {"tuning", Kind::tuning},
       {"unknown", Kind::unknown},
       {"invented", Kind::invented},
+      {"asked", Kind::asked},
       {"torch", Kind::torch},
       {"statistics", Kind::statistics}};
   const auto known = kinds.find(name);

@@ -37,6 +37,7 @@ enum class LogKind : std::uint8_t {
   tuning,
   unknown,
   invented,
+  asked,
   torch,
   statistics,
 };
