@@ -6,7 +6,7 @@ unknown and what was invented. A row that is there already is not recorded again
 Scripts of other repositories are read at their commits from --sources (default: FOLDER/sources), where they are cloned if they are missing.
 Where --python lacks a package, only the scripts that need it fail."""
 import argparse
-import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -97,23 +97,31 @@ def record(options, case, places, work):
 
 
 def logs_of(run):
-    """One number for all that was recorded."""
-    digest = hashlib.sha256()
-    for log in sorted(run.glob("events*.txt")):
-        digest.update(log.read_bytes())
-    return digest.hexdigest()
+    """All that was recorded: of each rank."""
+    return b"".join(log.read_bytes() for log in sorted(run.glob("events*.txt")))
+
+
+def first_difference(log, other):
+    """Number and both texts of the first line that is another one."""
+    pairs = itertools.zip_longest(log.splitlines(), other.splitlines(), fillvalue=b"")
+    number, one, two = next((i, one, two) for i, (one, two) in enumerate(pairs, 1) if one != two)
+    return f"line {number}: {one.decode()[:80]!r}, {two.decode()[:80]!r}"
 
 
 def repeated(options, case, places, work):
-    """The script as often as --repeat says: how many runs ended well, and how many logs equal that of the first run."""
-    codes, logs = [], []
+    """The script as often as --repeat says: how many runs ended well, how many logs equal that of the first run, where one differs."""
+    codes, first, equal, differs = [], None, 0, None
     for _ in range(options.repeat):
         _, _, _, _, run = record(options, case, places, work)
         settings = run / "recording.json"
         codes.append(json.loads(settings.read_text())["exit_code"] if settings.exists() else None)
-        logs.append(logs_of(run))
+        log = logs_of(run)
+        first = log if first is None else first
+        equal += log == first
+        if log != first and differs is None:
+            differs = first_difference(first, log)
         shutil.rmtree(run, ignore_errors=True)
-    return {"times": options.repeat, "ended": codes.count(0), "like_the_first": logs.count(logs[0])}
+    return {"times": options.repeat, "ended": codes.count(0), "like_the_first": equal, "differs": differs}
 
 
 def file_name(case):
