@@ -331,7 +331,11 @@ ExitCode run_record(const RecordOptions& options) {
   print_runs(runs, earlier, profile, options.output);
   options.output.note(fmt::format("left in {}", command.folder.string()));
   if (code == interrupted) return ExitCode::interrupted;
-  if (code != 0) return ExitCode::outside;
+  const bool is_whole =
+      std::ranges::all_of(runs, [](const RecordedRun& one) { return one.recording.is_whole; });
+  if (code == 0 && !is_whole)
+    options.output.note("the recording is not whole: the command went on after it had ended");
+  if (code != 0 || !is_whole) return ExitCode::outside;
   return run.prediction.summary.fits ? ExitCode::done : ExitCode::no;
 }
 
