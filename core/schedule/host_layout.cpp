@@ -7,7 +7,8 @@ namespace shardscope {
 
 bool is_pageable(const Schedule& schedule, const Operation& op) {
   const std::span<const Operand> operands = schedule.operands_of(op);
-  return op.kind == OperationKind::copy && operands.size() == 2 && !operands.back().buffer;
+  return op.kind == OperationKind::copy && operands.size() == 2 && !operands.back().buffer &&
+         operands.back().access == Access::read_write;
 }
 
 std::optional<Bytes> moved_over_link(const Schedule& schedule, const Operation& op) {
