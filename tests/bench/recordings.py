@@ -101,6 +101,24 @@ def logs_of(run):
     return b"".join(log.read_bytes() for log in sorted(run.glob("events*.txt")))
 
 
+# Which fields of a kind of line are numbers of texts (docs/recording.md).
+TEXTS = {b"op": (0, 1), b"node": (0, 1), b"end": (0,), b"enter": (0, 1), b"kernel": (1,), b"invented": (0, 1), b"asked": (0,)}
+
+
+def by_thread(log):
+    """What each thread did, whatever the others did meanwhile. Texts and locked memory of the host are numbered as they appear, by whichever thread."""
+    texts, threads = [], {}
+    for line in log.splitlines():
+        thread, _, rest = line.partition(b"\t")
+        kind, *fields = rest.split(b"\t")
+        if thread == b"S":
+            texts.append(fields)
+        elif kind not in (b"pinned", b"unpinned"):
+            named = [texts[int(field)] if i in TEXTS.get(kind, ()) else field for i, field in enumerate(fields)]
+            threads.setdefault(thread, []).append((kind, named))
+    return threads
+
+
 def first_difference(log, other):
     """Number and both texts of the first line that is another one."""
     pairs = itertools.zip_longest(log.splitlines(), other.splitlines(), fillvalue=b"")
@@ -109,8 +127,9 @@ def first_difference(log, other):
 
 
 def repeated(options, case, places, work):
-    """The script as often as --repeat says: how many runs ended well, how many logs equal that of the first run, where one differs."""
-    codes, first, equal, differs = [], None, 0, None
+    """The script as often as --repeat says: how many runs ended well, how many logs equal that of the first run, how many of them thread by thread,
+    and where one differs."""
+    codes, first, equal, by_threads, differs = [], None, 0, 0, None
     for _ in range(options.repeat):
         _, _, _, _, run = record(options, case, places, work)
         settings = run / "recording.json"
@@ -118,10 +137,11 @@ def repeated(options, case, places, work):
         log = logs_of(run)
         first = log if first is None else first
         equal += log == first
+        by_threads += log == first or by_thread(log) == by_thread(first)
         if log != first and differs is None:
             differs = first_difference(first, log)
         shutil.rmtree(run, ignore_errors=True)
-    return {"times": options.repeat, "ended": codes.count(0), "like_the_first": equal, "differs": differs}
+    return {"times": options.repeat, "ended": codes.count(0), "like_the_first": equal, "like_by_thread": by_threads, "differs": differs}
 
 
 def file_name(case):
@@ -185,7 +205,10 @@ def invented_of(row):
 def alike(row):
     """Of the recordings of --repeat."""
     again = row.get("repeated")
-    return f"{again['like_the_first']} of {again['times']}" if again else ""
+    if not again:
+        return ""
+    by_threads = again.get("like_by_thread", again["like_the_first"])
+    return f"{again['like_the_first']} of {again['times']}" + (f" ({by_threads} by thread)" if by_threads > again["like_the_first"] else "")
 
 
 def table(rows, versions, cluster):
