@@ -32,6 +32,7 @@
 #include "cli/output_options.h"
 #include "cli/output_path.h"
 #include "cli/own_arguments.h"
+#include "cli/pipeline_notes.h"
 #include "cli/prediction.h"
 #include "cli/summary_text.h"
 #include "cli/verb.h"
@@ -343,6 +344,7 @@ Prepared prepare(const TrainCommand& options, const ResolvedJob& resolved,
   clear_results(folder, goes_on);
   prepared.starting = std::make_unique<StartingNotice>(folder.root, job.steps);
   note_assumptions(options.output, resolved.assumed);
+  note_few_micro_batches(setup_of(scenario), options.output);
   if (job.profile.start > job.steps)
     options.output.note(fmt::format("no window: the job's begins with step {}, and the run has {}",
                                     job.profile.start, job.steps));

@@ -12,6 +12,7 @@
 #include "sim/engine/clock_options.h"
 #include "sim/planner/estimate.h"
 #include "sim/planner/parallel.h"
+#include "sim/planner/torchtitan_pipeline.h"
 
 namespace shardscope::planner {
 namespace {
@@ -158,6 +159,19 @@ class StageCommunication {
   PrecisionDtypes dtypes_;
 };
 
+/// FSDP2 shards all of them, and keeps the parameters in float32 without copies where it computes in
+/// bfloat16.
+ModelStates states_of(const Choice& choice, std::int64_t trained, const TrialInputs& inputs) {
+  const Precision precision = native_strategy(choice, inputs.model).precision;
+  const Optimizer& optimizer = inputs.training.optimizer;
+  if (choice.runtime == Runtime::native)
+    return zero_paper_states(trained, choice.sharding, choice.mesh.shard, optimizer, precision,
+                             dtypes_of(precision).gradients);
+  if (choice.precision == TrainingPrecision::bf16) return {};
+  return zero_paper_states(trained, ShardingStrategy::full_shard, choice.mesh.shard, optimizer,
+                           Precision::fp32, Dtype::float32);
+}
+
 ModelCosts known_model_costs(const Choice& choice, const TrialInputs& inputs) {
   if (inputs.findings == nullptr) return model_costs(choice, inputs);
   const PlainKey key = plain_key(choice);
@@ -170,6 +184,7 @@ ModelCosts known_model_costs(const Choice& choice, const TrialInputs& inputs) {
 }  // namespace
 
 ModelCosts model_costs(const Choice& choice, const TrialInputs& inputs) {
+  if (choice.runtime != Runtime::native) return torchtitan_costs(choice, inputs);
   const Schedule schedule = native_alone(choice, inputs);
   const std::vector<Duration> times = operation_times(schedule, inputs.costs);
   ModelCosts costs;
@@ -254,9 +269,7 @@ Bounds PipelineBounds::of(const Choice& choice) const {
                 .memory = {}};
   for (int rank = 0; rank < setup.ranks; ++rank) {
     const auto at = static_cast<std::size_t>(rank);
-    const ModelStates states =
-        zero_paper_states(elements[at].trained, choice.sharding, choice.mesh.shard,
-                          inputs_.training.optimizer, precision, dtypes_of(precision).gradients);
+    const ModelStates states = states_of(choice, elements[at].trained, inputs_);
     const Bytes kept = kept_in_order(orders_.at(order_key(setup))[at], stages, again);
     bounds.time = std::max(bounds.time, communication.of(rank, elements[at]));
     bounds.memory = std::max(bounds.memory, states.parameters + states.optimizer_states +

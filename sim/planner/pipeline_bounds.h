@@ -16,7 +16,8 @@
 
 namespace shardscope::planner {
 
-/// Of the native runtime: the parts of one micro-batch on one rank, by its schedule.
+/// The parts of one micro-batch on one rank: of the native runtime by its schedule, of fsdp2 see
+/// `torchtitan_costs`.
 ModelCosts model_costs(const Choice& choice, const TrialInputs& inputs);
 
 /// The same of all pipelined ones among some choices, recorded on `threads` cores; without blocks

@@ -74,6 +74,77 @@ TEST_F(Pytorch, TorchtitanAllocatesWhatItsRecordingDid) {
   EXPECT_EQ(got["world"], 8);
 }
 
+std::string with_layers(std::string config, int layers) {
+  const std::string key = "\"num_hidden_layers\": ";
+  return config.replace(config.find(key) + key.size(), 1, std::to_string(layers));
+}
+
+// torch.distributed.pipelining with FSDP2 inside, recorded on the first, the third and the last of
+// four stages.
+TEST_F(Pytorch, EveryStageOfTorchtitanAllocatesWhatItsRecordingDid) {
+  workplace_.write("config.json", with_layers(small_llama, 4));
+  const Json recorded = read(source_root / "tests/data/parallel/pp4_1f1b_fsdp2.json");
+  for (const auto& [rank, of_rank] : recorded["ranks"].items()) {
+    const Json got = answer(
+        "simulate --runtime torchtitan --model config.json --mesh pipeline=4,shard=2 --batch 1 "
+        "--accumulate 8 --seq 64 --clip 0 --strategy shard_grad_op --attention flash --cluster "
+        "h100_sxm --rank " +
+        rank);
+    for (std::size_t step = 0; step < 2; ++step)
+      EXPECT_EQ(got["steps"][step]["memory"]["peak_allocated_bytes"],
+                of_rank["peaks"][step]["allocated"])
+          << rank;
+  }
+}
+
+// Stages that compute equally long, (p - 1)/(m + p - 1) of the step: 1/9 of two stages and eight
+// micro-batches (arXiv:1811.06965, 2.3), and no less where they differ and send.
+TEST_F(Pytorch, TheBubbleOfTorchtitanShrinksWithMicroBatches) {
+  const std::string run = "simulate --runtime torchtitan --model " +
+                          (source_root / "examples/models/llama_3_8b").string() +
+                          " --cluster h100_sxm --mesh pipeline=2,shard=4 --batch 1 --seq 4096 "
+                          "--pipeline-stages 17,15 ";
+  for (const std::string schedule : {"GPipe", "1F1B"}) {
+    const Json got = answer(run + "--accumulate 8 --pipeline-schedule " + schedule);
+    const Json& pipeline = got["pipeline"];
+    EXPECT_EQ(pipeline["schedule"], schedule);
+    EXPECT_EQ(pipeline["micro_batches"], 8);
+    ASSERT_EQ(pipeline["ranks"].size(), 2U);
+    EXPECT_EQ(pipeline["ranks"][0]["layers"], 17);
+    EXPECT_GT(pipeline["bubble_share"].get<double>(), 1.0 / 9);
+    EXPECT_LT(pipeline["bubble_share"].get<double>(), 1.0 / 5);
+    EXPECT_LT(answer(run + "--accumulate 32 --pipeline-schedule " + schedule)["pipeline"]
+                    ["bubble_share"]
+                        .get<double>(),
+              pipeline["bubble_share"].get<double>());
+  }
+}
+
+TEST_F(Pytorch, TorchtitanRefusesPipelinesThatPyTorchDoes) {
+  workplace_.write("config.json", with_layers(small_llama, 4));
+  const auto complaint = [&](const std::string& options) {
+    const Outcome outcome = workplace_.run(
+        "simulate --runtime torchtitan --model config.json --seq 64 --cluster h100_sxm " + options);
+    EXPECT_EQ(outcome.code, 2) << options;
+    EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+    return outcome.errors;
+  };
+  EXPECT_THAT(complaint("--mesh pipeline=4,shard=2 --accumulate 2"),
+              HasSubstr("must be greater than or equal to the number of stages (4)"));
+  EXPECT_THAT(complaint("--mesh pipeline=8,shard=2 --accumulate 8"),
+              HasSubstr("8 stages are more than the model's 4 layers"));
+  EXPECT_THAT(complaint("--mesh pipeline=2,shard=2 --accumulate 4 --pipeline-schedule LoopedBFS"),
+              HasSubstr("only the schedules with one stage a rank"));
+  EXPECT_THAT(complaint("--mesh pipeline=2 --accumulate 4"),
+              HasSubstr("mixed precision inside a stage only with FSDP2"));
+  EXPECT_THAT(complaint("--mesh pipeline=2,replicate=2 --accumulate 4 --precision fp32"),
+              HasSubstr("replicas without shards are DDP"));
+  EXPECT_THAT(complaint("--mesh pipeline=2,shard=2 --accumulate 4 --compile blocks"),
+              HasSubstr("compiled code is not predicted with a pipeline"));
+  EXPECT_THAT(complaint("--mesh shard=2 --pipeline-schedule GPipe"),
+              HasSubstr("the mesh has no pipeline"));
+}
+
 TEST_F(Pytorch, TorchtitanNamesWhatDoesNotDivide) {
   workplace_.write("config.json", small_llama);
   const auto complaint = [&](const std::string& mesh) {
