@@ -46,10 +46,13 @@ class StrategiesTest : public TrainingFixture, public ::testing::WithParamInterf
 
 TEST_P(StrategiesTest, GiveBitEqualLossesAndNorms) {
   const auto [name, config, ranks, precision] = GetParam();
-  const auto run = [&, config = config, precision = precision](int world, ShardingStrategy sharding,
-                                                               const std::string& output) {
+  const auto run = [&, config = config, ranks = ranks, precision = precision](
+                       int world, ShardingStrategy sharding, const std::string& output) {
     Job one = job(config, world, sharding, output);
     one.strategy.precision = precision;
+    // Six ranks need six sequences, and their sum in pairs is that of shards of two.
+    if (ranks == 6) one.batch = 6 / world;
+    if (ranks == 6 && is_hybrid(sharding)) one.strategy.mesh = {.replicate = 3, .shard = 2};
     return run_forked(one);
   };
   using enum ShardingStrategy;
@@ -77,7 +80,16 @@ INSTANTIATE_TEST_SUITE_P(
                       SameLosses{"gpt2", tiny_gpt2, 4, Precision::bf16_mixed},
                       SameLosses{"llama", tiny_llama, 2, Precision::bf16_mixed},
                       SameLosses{"gpt2", tiny_gpt2, 2, Precision::bf16},
-                      SameLosses{"llama", tiny_llama, 4, Precision::bf16}));
+                      SameLosses{"llama", tiny_llama, 4, Precision::bf16},
+                      SameLosses{"gpt2", tiny_gpt2, 2, Precision::bf16_mixed},
+                      SameLosses{"llama", tiny_llama, 4, Precision::bf16_mixed},
+                      SameLosses{"gpt2", tiny_gpt2, 4, Precision::bf16},
+                      SameLosses{"llama", tiny_llama, 2, Precision::bf16},
+                      SameLosses{"gpt2", tiny_gpt2, 6}, SameLosses{"llama", tiny_llama, 6},
+                      SameLosses{"gpt2", tiny_gpt2, 6, Precision::bf16_mixed},
+                      SameLosses{"llama", tiny_llama, 6, Precision::bf16_mixed},
+                      SameLosses{"gpt2", tiny_gpt2, 6, Precision::bf16},
+                      SameLosses{"llama", tiny_llama, 6, Precision::bf16}));
 
 // When units are gathered, which blocks they have and what is run again changes no sum.
 TEST_F(TrainingTest, PrefetchUnitsAndCheckpointingGiveTheSameBits) {
