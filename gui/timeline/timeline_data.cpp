@@ -6,6 +6,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "gui/data/predicted_place.h"
 #include "gui/data/side_times.h"
 
 namespace shardscope::gui {
@@ -40,7 +41,7 @@ class Preparation {
       if (stop_.stop_requested()) return;
       TimelineBlock block{.is_first = rank == 0};
       if (predicted > 0)
-        block.predicted = source(scenario, SideKind::predicted, std::min(rank, predicted - 1));
+        block.predicted = source(scenario, SideKind::predicted, predicted_place(*scenario, rank));
       if (rank < profiled) block.profiled = source(scenario, SideKind::profiled, rank);
       if (data_.blocks.size() < most_memory_blocks) add_memory(scenario, rank, block);
       const Trace& named =
