@@ -94,7 +94,8 @@ std::string stages_text(const std::vector<StageSides>& stages, const Painter& pa
                cell_of(rank.profiled, peak)});
   return "\n" + table.text(painter) +
          "\n  bubble: share of the rank's own step in which nothing computes. The predicted figure "
-         "stands to the left of each \"profiled\".\n  A rank that waits for another stage is idle in "
+         "stands to the left of each \"profiled\".\n  A rank that waits for another stage is idle "
+         "in "
          "the prediction and communicates in the profile: compare the bubbles, not these two.\n";
 }
 

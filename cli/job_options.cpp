@@ -206,8 +206,7 @@ void apply_tokens_per_batch(const JobOptions& options, int world, Job& job) {
   // Stages share the sequences of a micro-batch.
   const int stages = job.strategy.mesh.pipeline;
   const int copies = std::max(1, world / stages);
-  const double micro_batch =
-      static_cast<double>(job.batch) * static_cast<double>(job.seq) * copies;
+  const double micro_batch = static_cast<double>(job.batch) * static_cast<double>(job.seq) * copies;
   const double times = static_cast<double>(wanted) / micro_batch;
   if (times < 1 || times != std::floor(times)) {
     throw Error({.where = "--tokens-per-batch",

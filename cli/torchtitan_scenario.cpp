@@ -291,8 +291,8 @@ eager::AttentionSwitches attention_of(const PytorchQuestion& q, bool ring) {
 Job sizes_of(const JobOptions& given, int stages) {
   JobOptions sizes = given;
   sizes.mesh = stages > 1 ? std::optional(fmt::format("pipeline={}", stages)) : std::nullopt;
-  sizes.strategy = sizes.wrap = sizes.checkpointing = sizes.precision =
-      sizes.optimizer = sizes.prefetch = sizes.runtime = std::nullopt;
+  sizes.strategy = sizes.wrap = sizes.checkpointing = sizes.precision = sizes.optimizer =
+      sizes.prefetch = sizes.runtime = std::nullopt;
   return job_of(sizes);
 }
 
@@ -301,9 +301,10 @@ void refuse_beside_pipeline(const PytorchQuestion& q, const ParallelSettings& se
                             const PipelineChoice& pipeline) {
   const auto refuse = [](bool given, std::string_view where, std::string_view what) {
     if (given)
-      throw Error({.where = std::string(where),
-                   .what = fmt::format("{} is not predicted with a pipeline under torchtitan", what),
-                   .way_out = "leave it out, or leave pipeline out of --mesh"});
+      throw Error(
+          {.where = std::string(where),
+           .what = fmt::format("{} is not predicted with a pipeline under torchtitan", what),
+           .way_out = "leave it out, or leave pipeline out of --mesh"});
   };
   refuse(size_of_axis(settings.mesh, "cp") > 1, "--mesh", "an axis context");
   refuse(q.pytorch.float8.has_value(), "--float8", "float8");
@@ -417,8 +418,8 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
 
 JobOptions options_of_pipeline(const planner::Choice& choice, JobOptions job) {
   const Mesh& mesh = choice.mesh;
-  job.mesh = fmt::format("pipeline={},replicate={},shard={}", mesh.pipeline, mesh.replicate,
-                         mesh.shard);
+  job.mesh =
+      fmt::format("pipeline={},replicate={},shard={}", mesh.pipeline, mesh.replicate, mesh.shard);
   job.strategy = mesh.shard > 1 ? name_of(choice.sharding) : name_of(ShardingStrategy::full_shard);
   job.pipeline_schedule = name_of(choice.pipeline.schedule);
   job.pipeline_stages = text_of_stages(choice.pipeline);
@@ -464,16 +465,14 @@ std::string headline(const TorchtitanScenario& scenario) {
   const bool is_pipeline = size_of_axis(settings.mesh, "pp") > 1;
   const std::string micro_batches =
       settings.micro_batches > 1 ? fmt::format(" x {} micro-batches", settings.micro_batches) : "";
-  const std::string stage =
-      is_pipeline ? fmt::format(", rank {} (pipeline rank {})", scenario.place.rank,
-                                own_stage(scenario))
-                  : "";
-  return fmt::format("torchtitan {} of {} on {} ranks ({}), batch {} x {} tokens{}, {}{}{}",
-                     scenario.strategy, scenario.model.class_name, scenario.place.world,
-                     scenario.mesh,
-                     is_pipeline ? settings.batch / settings.micro_batches : settings.batch,
-                     settings.length, micro_batches, scenario.precision,
-                     compiled_words(scenario.compiled), stage);
+  const std::string stage = is_pipeline ? fmt::format(", rank {} (pipeline rank {})",
+                                                      scenario.place.rank, own_stage(scenario))
+                                        : "";
+  return fmt::format(
+      "torchtitan {} of {} on {} ranks ({}), batch {} x {} tokens{}, {}{}{}", scenario.strategy,
+      scenario.model.class_name, scenario.place.world, scenario.mesh,
+      is_pipeline ? settings.batch / settings.micro_batches : settings.batch, settings.length,
+      micro_batches, scenario.precision, compiled_words(scenario.compiled), stage);
 }
 
 }  // namespace shardscope

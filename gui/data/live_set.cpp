@@ -37,9 +37,8 @@ const Side* schedule_of(const Scenario& scenario, const MemorySource& source) {
   if (is_import || scenario.predicted->buffers.empty()) return nullptr;
   // Of a pipeline they are the first stage's.
   if (scenario.predicted->ranks.size() < 2) return &*scenario.predicted;
-  const std::size_t stage = source.side == SideKind::predicted
-                                ? source.index
-                                : predicted_place(scenario, source.index);
+  const std::size_t stage =
+      source.side == SideKind::predicted ? source.index : predicted_place(scenario, source.index);
   return stage == 0 ? &*scenario.predicted : nullptr;
 }
 

@@ -68,9 +68,10 @@ class PipelineEnumerator {
     }
     for (const WeighedSchedule& schedule : weighed_schedules) {
       if (!has_schedule(runtime_, schedule.kind)) {
-        drop(fmt::format("{} is not predicted under torchtitan, only schedules with one stage a "
-                         "rank; --runtime native weighs it",
-                         name_of(schedule.kind)));
+        drop(
+            fmt::format("{} is not predicted under torchtitan, only schedules with one stage a "
+                        "rank; --runtime native weighs it",
+                        name_of(schedule.kind)));
         continue;
       }
       for (const std::int64_t ranks : divisors_of(question_.world))
@@ -109,7 +110,8 @@ class PipelineEnumerator {
     } catch (const Error& error) {
       return error.parts().what;
     }
-    if (question_.training.fine_tuning) return "torchtitan trains the whole model, without adapters";
+    if (question_.training.fine_tuning)
+      return "torchtitan trains the whole model, without adapters";
     return {};
   }
 

@@ -71,9 +71,9 @@ double estimate_slack(const Choice& choice);
 
 /// From two numbers of blocks. Of checkpointing every:K what one checkpointed block adds to a few
 /// is added as often as there are such blocks. None where `inputs` has no findings, blocks are not
-/// alike, or the runtime's program does not repeat with them: the native one's own schedule, pipelines,
-/// FSDP1's one unit, DeepSpeed's where the blocks between do not fill a bucket: of what it then
-/// checkpoints the rest is tried out whole. `periods`: as depths_of's, not of DeepSpeed.
+/// alike, or the runtime's program does not repeat with them: the native one's own schedule,
+/// pipelines, FSDP1's one unit, DeepSpeed's where the blocks between do not fill a bucket: of what
+/// it then checkpoints the rest is tried out whole. `periods`: as depths_of's, not of DeepSpeed.
 std::optional<Trial> estimated(const Choice& choice, const TrialInputs& inputs,
                                const std::stop_token& stop = {}, int periods = 1);
 

@@ -159,8 +159,8 @@ class StageCommunication {
   PrecisionDtypes dtypes_;
 };
 
-/// FSDP2 shards all of them, and keeps the parameters in float32 without copies where it computes in
-/// bfloat16.
+/// FSDP2 shards all of them, and keeps the parameters in float32 without copies where it computes
+/// in bfloat16.
 ModelStates states_of(const Choice& choice, std::int64_t trained, const TrialInputs& inputs) {
   const Precision precision = native_strategy(choice, inputs.model).precision;
   const Optimizer& optimizer = inputs.training.optimizer;

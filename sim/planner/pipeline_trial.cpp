@@ -104,7 +104,8 @@ ChoiceFigures figures_of_torchtitan(const Choice& choice, const TrialInputs& inp
       predict_stages(torchtitan_pipeline(choice, inputs), inputs.profile);
   Prediction& most = ranks[neediest(ranks)];
   ChoiceFigures figures{.summary = std::move(most.summary)};
-  if (!figures.summary.out_of_memory) figures.moves = step_time_moves(most.schedule, inputs.profile);
+  if (!figures.summary.out_of_memory)
+    figures.moves = step_time_moves(most.schedule, inputs.profile);
   return figures;
 }
 
@@ -131,7 +132,8 @@ FullSimulation simulate_pipeline(const Choice& choice, const TrialInputs& inputs
 }
 
 std::vector<Prediction> predict_stages(const Choice& choice, const TrialInputs& inputs) {
-  if (!is_native(choice)) return predict_stages(torchtitan_pipeline(choice, inputs), inputs.profile);
+  if (!is_native(choice))
+    return predict_stages(torchtitan_pipeline(choice, inputs), inputs.profile);
   return predict_pipeline(
       schedules_of_stages(choice, inputs),
       predicted_pipeline(native_training(choice, inputs.model, inputs.training)), inputs.profile);

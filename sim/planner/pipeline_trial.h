@@ -1,5 +1,5 @@
-// Pipelined choices tried out: one rank of every stage, played together. Of the native runtime, or of
-// fsdp2 as torchtitan runs them (sim/planner/torchtitan_pipeline.h).
+// Pipelined choices tried out: one rank of every stage, played together. Of the native runtime, or
+// of fsdp2 as torchtitan runs them (sim/planner/torchtitan_pipeline.h).
 #pragma once
 
 #include <vector>

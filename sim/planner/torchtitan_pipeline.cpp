@@ -51,8 +51,8 @@ void set_checkpointing(const eager::CheckpointChoice& choice, const Model& model
 PredictedPipeline predicted_pipeline(const TorchtitanPipeline& pipeline) {
   const bool gpipe = pipeline.settings.schedule == eager::parallel::PipelineSchedule::gpipe;
   PredictedPipeline result{
-      .schedule = std::string(name_of(gpipe ? PipelineScheduleKind::gpipe
-                                            : PipelineScheduleKind::one_f_one_b)),
+      .schedule = std::string(
+          name_of(gpipe ? PipelineScheduleKind::gpipe : PipelineScheduleKind::one_f_one_b)),
       .stages = {},
       .layers = {}};
   for (int stage = 0; stage < stages_of(pipeline); ++stage) {
@@ -141,13 +141,13 @@ eager::parallel::PipelineSchedule torchtitan_schedule(PipelineScheduleKind kind,
 
 TorchtitanPipeline torchtitan_pipeline(const Choice& choice, const TrialInputs& inputs) {
   const Model& model = inputs.model;
-  TorchtitanPipeline pipeline{.settings = {.shape = eager::parallel::llama_shape(model)},
-                              .place = {.world = choice.mesh.world()},
-                              .session = {.compute_capability =
-                                              inputs.training.session.compute_capability},
-                              .strategy = std::string(name_of(choice.sharding)),
-                              .precision = std::string(name_of(choice.precision)),
-                              .allocator = inputs.allocator};
+  TorchtitanPipeline pipeline{
+      .settings = {.shape = eager::parallel::llama_shape(model)},
+      .place = {.world = choice.mesh.world()},
+      .session = {.compute_capability = inputs.training.session.compute_capability},
+      .strategy = std::string(name_of(choice.sharding)),
+      .precision = std::string(name_of(choice.precision)),
+      .allocator = inputs.allocator};
   ParallelSettings& settings = pipeline.settings;
   settings.mesh = axes_of(choice.mesh);
   settings.batch = choice.batch * choice.micro_batches;

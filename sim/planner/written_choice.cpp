@@ -167,7 +167,8 @@ WrittenChoice torchtitan_of(const Choice& choice, const WrittenFrom& from) {
       mesh.pipeline, name_of(choice.pipeline.schedule), choice.batch,
       modules_of_stages(choice, from.model), text_of(choice.checkpointing));
   if (keeps_some) result.text += "selective_ac_option = \"op\"\n";
-  result.losses.push_back({"model", "belongs to the file: set model.name and model.flavor to yours"});
+  result.losses.push_back(
+      {"model", "belongs to the file: set model.name and model.flavor to yours"});
   return result;
 }
 

@@ -150,10 +150,9 @@ Duration step_of_recorded_pipeline(std::span<const Schedule> schedules,
   const std::vector<PeerArrivals> arrivals = arrivals_of(schedules, profile);
   Duration longest;
   for (std::size_t rank = 0; rank < schedules.size(); ++rank) {
-    const Simulation one =
-        simulate(schedules[rank], profile,
-                 {.settings = {}, .memory = DeviceCapacity{.total = enough, .outside = {}}},
-                 arrivals[rank]);
+    const Simulation one = simulate(
+        schedules[rank], profile,
+        {.settings = {}, .memory = DeviceCapacity{.total = enough, .outside = {}}}, arrivals[rank]);
     longest = std::max(longest, one.accounting.span);
   }
   return longest;

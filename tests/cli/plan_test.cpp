@@ -428,9 +428,10 @@ TEST_F(Plan, PipelinesOfTorchtitanSimulateToTheSameFigures) {
   const Json& chosen = plan["chosen"];
   EXPECT_EQ(chosen["file"], "torchtitan.toml");
   const Json& best = plan["candidates"][chosen["place"].get<std::size_t>() - 1];
-  const Json by_file = answer("simulate --config plans/t/torchtitan.toml --model llama.json "
-                              "--cluster h100_sxm --rank " +
-                              best["rank"].dump());
+  const Json by_file = answer(
+      "simulate --config plans/t/torchtitan.toml --model llama.json "
+      "--cluster h100_sxm --rank " +
+      best["rank"].dump());
   EXPECT_EQ(by_file["step_time_ns"], best["step_time_ns"]);
   EXPECT_EQ(by_file["memory"], best["memory"]);
   EXPECT_THAT(answer(asked)["dropped"].dump(), HasSubstr("only where --strategy asks"));

@@ -115,10 +115,10 @@ TEST_F(Pytorch, TheBubbleOfTorchtitanShrinksWithMicroBatches) {
     EXPECT_EQ(pipeline["ranks"][0]["layers"], 17);
     EXPECT_GT(pipeline["bubble_share"].get<double>(), 1.0 / 9);
     EXPECT_LT(pipeline["bubble_share"].get<double>(), 1.0 / 5);
-    EXPECT_LT(answer(run + "--accumulate 32 --pipeline-schedule " + schedule)["pipeline"]
-                    ["bubble_share"]
-                        .get<double>(),
-              pipeline["bubble_share"].get<double>());
+    EXPECT_LT(
+        answer(run + "--accumulate 32 --pipeline-schedule " + schedule)["pipeline"]["bubble_share"]
+            .get<double>(),
+        pipeline["bubble_share"].get<double>());
   }
 }
 

@@ -516,10 +516,11 @@ TEST(TorchtitanRecipe, RefusesWhatIsNotPredicted) {
   EXPECT_NE(torchtitan_refusal("[parallelism]\nexpert_parallel_degree = 4\n")
                 .find("run.toml:2: parallelism.expert_parallel_degree: 4 ranks"),
             std::string::npos);
-  EXPECT_NE(torchtitan_refusal("[training]\nlocal_batch_size = 8\n[parallelism]\n"
-                               "pipeline_parallel_degree = 2\npipeline_parallel_microbatch_size = 3\n")
-                .find("run.toml:5: parallelism.pipeline_parallel_microbatch_size: 8 sequences"),
-            std::string::npos);
+  EXPECT_NE(
+      torchtitan_refusal("[training]\nlocal_batch_size = 8\n[parallelism]\n"
+                         "pipeline_parallel_degree = 2\npipeline_parallel_microbatch_size = 3\n")
+          .find("run.toml:5: parallelism.pipeline_parallel_microbatch_size: 8 sequences"),
+      std::string::npos);
   EXPECT_NE(torchtitan_refusal("[parallelism]\npipeline_parallel_degree = 2\n"
                                "module_fqns_per_model_part = ['layers.0']\n")
                 .find("run.toml:3: parallelism.module_fqns_per_model_part: expected lists"),

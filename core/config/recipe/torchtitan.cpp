@@ -146,8 +146,9 @@ std::string layers_of_parts(Moved& keys) {
   const bool are_lists =
       parts.is_list() && std::ranges::all_of(parts.elements(), &ConfigValue::is_list);
   if (!are_lists)
-    throw home.error(modules_of_parts, fmt::format("expected lists of modules, got {}", parts.repr()),
-                     "write [[\"tok_embeddings\", \"layers.0\"], [\"layers.1\", \"norm\", \"output\"]]");
+    throw home.error(
+        modules_of_parts, fmt::format("expected lists of modules, got {}", parts.repr()),
+        "write [[\"tok_embeddings\", \"layers.0\"], [\"layers.1\", \"norm\", \"output\"]]");
   std::vector<std::ptrdiff_t> counts;
   for (const ConfigValue& part : parts.elements())
     counts.push_back(std::ranges::count_if(part.elements(), [](const ConfigValue& module) {
@@ -171,10 +172,9 @@ void read_pipeline(Moved& keys, Recipe& recipe, Recipe::OwnLoop& loop) {
     throw keys.home_of(count).error(count, "a number of micro-batches is not read",
                                     "write pipeline_parallel_microbatch_size");
   if (loop.batch % micro_batch != 0)
-    throw home.error(size,
-                     fmt::format("{} sequences of a rank are no multiple of {}", loop.batch,
-                                 micro_batch),
-                     "change one of the two");
+    throw home.error(
+        size, fmt::format("{} sequences of a rank are no multiple of {}", loop.batch, micro_batch),
+        "change one of the two");
   loop.pipeline_schedule = name;
   loop.pipeline_stages = layers;
   loop.micro_batches = loop.batch / micro_batch;

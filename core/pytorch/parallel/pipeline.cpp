@@ -161,7 +161,8 @@ void PipelineStage::gpipe(const Tensors& micro_batches, const StageWatcher& watc
     Tensor input = receive_forward(received);
     wait(received);
     forward(is_first() ? micro_batches[static_cast<std::size_t>(i)] : input, i, watch);
-    if (!is_last()) post_send(sends[static_cast<std::size_t>(i)], chunks_.at(i).output, stage() + 1);
+    if (!is_last())
+      post_send(sends[static_cast<std::size_t>(i)], chunks_.at(i).output, stage() + 1);
     add_loss(i);
   }
   for (int i = 0; i < count; ++i) {

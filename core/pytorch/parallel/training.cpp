@@ -54,7 +54,8 @@ std::vector<std::int64_t> layers_of_stage(const ParallelSettings& settings, int 
   std::vector<std::int64_t> counts = settings.stage_layers;
   if (counts.empty())
     counts.assign(static_cast<std::size_t>(stages), settings.shape.layers / stages);
-  std::vector<std::int64_t> layers(static_cast<std::size_t>(counts[static_cast<std::size_t>(stage)]));
+  std::vector<std::int64_t> layers(
+      static_cast<std::size_t>(counts[static_cast<std::size_t>(stage)]));
   std::iota(layers.begin(), layers.end(),
             std::accumulate(counts.begin(), counts.begin() + stage, std::int64_t{0}));
   return layers;

@@ -144,20 +144,19 @@ INSTANTIATE_TEST_SUITE_P(
 std::vector<PipelinedRun> runs_of_all_schedules() {
   std::vector<PipelinedRun> runs;
   for (const auto& [name, config] : {std::pair("gpt2", tiny_gpt2), std::pair("llama", tiny_llama)})
-    for (const PipelineScheduleKind kind :
-         {gpipe, PipelineScheduleKind::one_f_one_b, interleaved, looped_bfs, zero_bubble, zbv,
-          dualpipev})
+    for (const PipelineScheduleKind kind : {gpipe, PipelineScheduleKind::one_f_one_b, interleaved,
+                                            looped_bfs, zero_bubble, zbv, dualpipev})
       for (const int shards : {1, 2}) {
         PipelineChoice pipeline{.schedule = kind};
         if (!has_single_stage(kind) && kind != zero_bubble)
           pipeline = {.schedule = kind, .stages_per_rank = 2, .layers = {1, 1, 1, 0}};
-        runs.push_back({.name = name,
-                        .config = config,
-                        .mesh = {.pipeline = 2, .shard = shards},
-                        .pipeline = pipeline,
-                        .sharding = shards > 1 ? ShardingStrategy::full_shard
-                                               : ShardingStrategy::no_shard,
-                        .sequences = 4 * shards});
+        runs.push_back(
+            {.name = name,
+             .config = config,
+             .mesh = {.pipeline = 2, .shard = shards},
+             .pipeline = pipeline,
+             .sharding = shards > 1 ? ShardingStrategy::full_shard : ShardingStrategy::no_shard,
+             .sequences = 4 * shards});
       }
   return runs;
 }
