@@ -12,6 +12,7 @@
 
 #include "backend/train/train.h"
 #include "core/base/bfloat16.h"
+#include "core/format/json_reader.h"
 #include "core/model/model_weights.h"
 #include "core/model/read_model.h"
 #include "tests/backend/comm/forked_ranks.h"
@@ -109,6 +110,26 @@ TEST_F(TrainingTest, PrefetchUnitsAndCheckpointingGiveTheSameBits) {
     EXPECT_EQ(run("deep", "transformer", "forward=3,backward_pre=3,limit=2", "selective"), plain);
     EXPECT_EQ(run("hand", "blocks:0+2,1", "on", "selective+first:1"), plain);
     EXPECT_EQ(run("size", "size:20000", "off", "full"), plain);
+  }
+}
+
+// One byte less than a step without recomputation takes: something is run again.
+TEST_F(TrainingTest, AMemoryBudgetGivesTheSameBits) {
+  for (const std::string_view config : {tiny_gpt2, tiny_llama}) {
+    Job plain = job(config, 2, ShardingStrategy::full_shard, "plain");
+    plain.steps = 10;
+    const auto arena_of = [](const Job& done) {
+      return JsonValue::read_file(done.output / "summary.json")
+          .at("memory")
+          .at("arena_bytes")
+          .integer();
+    };
+    const auto expected = run_forked(plain);
+    Job within = plain;
+    within.output = plain.output.parent_path() / "within";
+    within.memory_budget = {arena_of(plain) - 1};
+    EXPECT_EQ(run_forked(within), expected);
+    EXPECT_LT(arena_of(within), arena_of(plain));
   }
 }
 
