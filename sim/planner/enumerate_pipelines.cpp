@@ -66,6 +66,7 @@ class PipelineEnumerator {
       drop(why);
       return std::move(result_);
     }
+    std::vector<std::string_view> absent;
     for (const WeighedSchedule& schedule : weighed_schedules) {
       if (!has_schedule(runtime_, schedule.kind)) {
         drop(
