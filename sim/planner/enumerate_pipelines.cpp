@@ -1,11 +1,14 @@
 #include "sim/planner/enumerate_pipelines.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/native/native_abilities.h"
@@ -69,15 +72,17 @@ class PipelineEnumerator {
     std::vector<std::string_view> absent;
     for (const WeighedSchedule& schedule : weighed_schedules) {
       if (!has_schedule(runtime_, schedule.kind)) {
-        drop(
-            fmt::format("{} is not predicted under torchtitan, only schedules with one stage a "
-                        "rank; --runtime native weighs it",
-                        name_of(schedule.kind)));
+        absent.push_back(name_of(schedule.kind));
         continue;
       }
       for (const std::int64_t ranks : divisors_of(question_.world))
         if (ranks > 1) add(schedule, static_cast<int>(ranks));
     }
+    if (!absent.empty())
+      drop(
+          fmt::format("only GPipe and 1F1B are predicted under torchtitan; --runtime native weighs "
+                      "{}, too",
+                      fmt::join(absent, ", ")));
     say_what_is_left_out();
     return std::move(result_);
   }

@@ -172,6 +172,19 @@ ModelStates states_of(const Choice& choice, std::int64_t trained, const TrialInp
                            Precision::fp32, Dtype::float32);
 }
 
+/// Of torchtitan, whose stages reduce once a step: when the second backward begins, a rank has all
+/// of its gradients whole, in float32, and of micro-batches at most one less than it ever keeps.
+/// `shard_grad_op` has the parameters beside them.
+Bytes held_unsharded(const Choice& choice, std::int64_t trained, Bytes of_micro_batch, Bytes kept) {
+  if (choice.precision == TrainingPrecision::bf16 || choice.micro_batches < 2) return kept;
+  const bool reshards = choice.sharding == ShardingStrategy::full_shard ||
+                        choice.sharding == ShardingStrategy::hybrid_shard;
+  const Dtype gathered = compute_dtype(choice.precision).value_or(Dtype::float32);
+  const Bytes parameters =
+      reshards || choice.mesh.shard == 1 ? Bytes{} : bytes_of(trained, gathered);
+  return std::max(kept, bytes_of(trained, Dtype::float32) + parameters + kept - of_micro_batch);
+}
+
 ModelCosts known_model_costs(const Choice& choice, const TrialInputs& inputs) {
   if (inputs.findings == nullptr) return model_costs(choice, inputs);
   const PlainKey key = plain_key(choice);
@@ -272,8 +285,10 @@ Bounds PipelineBounds::of(const Choice& choice) const {
     const ModelStates states = states_of(choice, elements[at].trained, inputs_);
     const Bytes kept = kept_in_order(orders_.at(order_key(setup))[at], stages, again);
     bounds.time = std::max(bounds.time, communication.of(rank, elements[at]));
-    bounds.memory = std::max(bounds.memory, states.parameters + states.optimizer_states +
-                                                std::max(kept, states.gradients));
+    const Bytes beside = choice.runtime == Runtime::native
+                             ? std::max(kept, states.gradients)
+                             : held_unsharded(choice, elements[at].trained, stages.kept[at], kept);
+    bounds.memory = std::max(bounds.memory, states.parameters + states.optimizer_states + beside);
   }
   return bounds;
 }

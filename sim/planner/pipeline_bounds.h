@@ -44,6 +44,7 @@ struct ModelElements {
 ///   time >= pipeline_time_bound; time >= pipeline_host_bound
 ///   time >= gathers or reductions inside a stage, whichever take longer
 ///   memory >= P + OS + what a rank keeps of micro-batches; memory >= P + G + OS
+///   memory of fsdp2 >= P + OS + G, whole, + what a rank keeps, less one micro-batch
 ///
 /// What a `stop` comes before has no bound: 0.
 class PipelineBounds {
