@@ -146,6 +146,14 @@ std::string modules_of_stages(const Choice& choice, const Model& model) {
   return text;
 }
 
+/// A float, which torchtitan asks for; nothing where there is no clipping.
+std::string clipping_of(double norm) {
+  if (norm <= 0) return {};
+  std::string number = fmt::format("{}", norm);
+  if (number.find_first_of(".e") == std::string::npos) number += ".0";
+  return fmt::format("max_norm = {}\n", number);
+}
+
 /// Names of torchtitan's configuration of 2025 (config/job_config.py).
 WrittenChoice torchtitan_of(const Choice& choice, const WrittenFrom& from) {
   const Mesh& mesh = choice.mesh;
@@ -155,17 +163,19 @@ WrittenChoice torchtitan_of(const Choice& choice, const WrittenFrom& from) {
   const bool keeps_some = choice.checkpointing.selective;
   WrittenChoice result{.file = "torchtitan.toml", .format = "torchtitan"};
   result.text = fmt::format(
-      "[training]\nlocal_batch_size = {}\nseq_len = {}\nmax_norm = {}\ndtype = \"{}\"\n"
+      "[training]\nlocal_batch_size = {}\nseq_len = {}\n{}dtype = \"{}\"\n"
       "mixed_precision_param = \"{}\"\n\n"
       "[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
       "fsdp_reshard_after_forward = \"{}\"\npipeline_parallel_degree = {}\n"
       "pipeline_parallel_schedule = \"{}\"\npipeline_parallel_microbatch_size = {}\n"
       "module_fqns_per_model_part = [\n{}]\n\n[activation_checkpoint]\nmode = \"{}\"\n",
-      choice.batch * choice.micro_batches, from.job.seq, from.job.clip,
+      choice.batch * choice.micro_batches, from.job.seq, clipping_of(from.job.clip),
       choice.precision == TrainingPrecision::bf16 ? "bfloat16" : "float32",
       is_mixed ? "bfloat16" : "float32", mesh.replicate, mesh.shard, reshards ? "always" : "never",
       mesh.pipeline, name_of(choice.pipeline.schedule), choice.batch,
       modules_of_stages(choice, from.model), text_of(choice.checkpointing));
+  if (from.job.clip <= 0)
+    result.losses.push_back({"no clipping", "belongs to the script: torchtitan clips to max_norm"});
   if (keeps_some) result.text += "selective_ac_option = \"op\"\n";
   result.losses.push_back(
       {"model", "belongs to the file: set model.name and model.flavor to yours"});

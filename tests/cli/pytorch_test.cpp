@@ -80,7 +80,7 @@ std::string with_layers(std::string config, int layers) {
 }
 
 // torch.distributed.pipelining with FSDP2 inside, recorded on the first, the third and the last of
-// four stages. The first step of the last one is 192 KiB too high.
+// four stages. Those of the last one are 192 KiB too high.
 TEST_F(Pytorch, EveryStageOfTorchtitanAllocatesWhatItsRecordingDid) {
   workplace_.write("config.json", with_layers(small_llama, 4));
   const Json recorded = read(source_root / "tests/data/parallel/pp4_1f1b_fsdp2.json");
