@@ -99,26 +99,25 @@ TEST_F(Pytorch, EveryStageOfTorchtitanAllocatesWhatItsRecordingDid) {
   }
 }
 
-// Stages that compute equally long, (p - 1)/(m + p - 1) of the step: 1/9 of two stages and eight
-// micro-batches (arXiv:1811.06965, 2.3), and no less where they differ and send.
+// Of p stages that compute equally long, nothing computes in (p - 1)/(m + p - 1) of the step
+// (arXiv:1811.06965, 2.3), and in a little more where they send, gather and reduce.
 TEST_F(Pytorch, TheBubbleOfTorchtitanShrinksWithMicroBatches) {
   const std::string run = "simulate --runtime torchtitan --model " +
                           (source_root / "examples/models/llama_3_8b").string() +
                           " --cluster h100_sxm --mesh pipeline=2,shard=4 --batch 1 --seq 4096 "
-                          "--pipeline-stages 17,15 ";
-  for (const std::string schedule : {"GPipe", "1F1B"}) {
-    const Json got = answer(run + "--accumulate 8 --pipeline-schedule " + schedule);
+                          "--pipeline-stages 17,15 --accumulate ";
+  for (const int micro_batches : {4, 8}) {
+    const Json got = answer(run + std::to_string(micro_batches));
     const Json& pipeline = got["pipeline"];
-    EXPECT_EQ(pipeline["schedule"], schedule);
-    EXPECT_EQ(pipeline["micro_batches"], 8);
+    EXPECT_EQ(pipeline["schedule"], "1F1B");
+    EXPECT_EQ(pipeline["micro_batches"], micro_batches);
     ASSERT_EQ(pipeline["ranks"].size(), 2U);
     EXPECT_EQ(pipeline["ranks"][0]["layers"], 17);
-    EXPECT_GT(pipeline["bubble_share"].get<double>(), 1.0 / 9);
-    EXPECT_LT(pipeline["bubble_share"].get<double>(), 1.0 / 5);
-    EXPECT_LT(
-        answer(run + "--accumulate 32 --pipeline-schedule " + schedule)["pipeline"]["bubble_share"]
-            .get<double>(),
-        pipeline["bubble_share"].get<double>());
+    double computes = 0;
+    for (const Json& rank : pipeline["ranks"]) computes += rank["compute_ns"].get<double>() / 2;
+    const double waits = 1 - computes / got["step_time_ns"].get<double>();
+    EXPECT_GT(waits, 1.0 / (micro_batches + 1));
+    EXPECT_LT(waits, 1.6 / (micro_batches + 1));
   }
 }
 
