@@ -174,15 +174,28 @@ ModelStates states_of(const Choice& choice, std::int64_t trained, const TrialInp
 
 /// Of torchtitan, whose stages reduce once a step: when the second backward begins, a rank has all
 /// of its gradients whole, in float32, and of micro-batches at most one less than it ever keeps.
-/// `shard_grad_op` has the parameters beside them.
-Bytes held_unsharded(const Choice& choice, std::int64_t trained, Bytes of_micro_batch, Bytes kept) {
+/// `shard_grad_op` has the parameters beside them. The last stage keeps its `outputs` until the
+/// step ends, so that the last backward begins with all of them.
+struct KeptOfStage {
+  Bytes of_micro_batch, most, outputs;
+};
+Bytes held_unsharded(const Choice& choice, std::int64_t trained, const KeptOfStage& of) {
+  const Bytes kept = of.most;
   if (choice.precision == TrainingPrecision::bf16 || choice.micro_batches < 2) return kept;
   const bool reshards = choice.sharding == ShardingStrategy::full_shard ||
                         choice.sharding == ShardingStrategy::hybrid_shard;
   const Dtype gathered = compute_dtype(choice.precision).value_or(Dtype::float32);
   const Bytes parameters =
       reshards || choice.mesh.shard == 1 ? Bytes{} : bytes_of(trained, gathered);
-  return std::max(kept, bytes_of(trained, Dtype::float32) + parameters + kept - of_micro_batch);
+  return std::max(kept, bytes_of(trained, Dtype::float32) + parameters +
+                            std::max(kept - of.of_micro_batch, of.outputs));
+}
+
+/// Logits of all micro-batches.
+Bytes outputs_of(const Choice& choice, const TrialInputs& inputs) {
+  const std::int64_t tokens = choice.batch * choice.micro_batches * inputs.training.length;
+  return bytes_of(tokens * inputs.model.decoder->vocabulary,
+                  compute_dtype(choice.precision).value_or(parameter_dtype(choice.precision)));
 }
 
 ModelCosts known_model_costs(const Choice& choice, const TrialInputs& inputs) {
@@ -285,9 +298,14 @@ Bounds PipelineBounds::of(const Choice& choice) const {
     const ModelStates states = states_of(choice, elements[at].trained, inputs_);
     const Bytes kept = kept_in_order(orders_.at(order_key(setup))[at], stages, again);
     bounds.time = std::max(bounds.time, communication.of(rank, elements[at]));
-    const Bytes beside = choice.runtime == Runtime::native
-                             ? std::max(kept, states.gradients)
-                             : held_unsharded(choice, elements[at].trained, stages.kept[at], kept);
+    const Bytes beside =
+        choice.runtime == Runtime::native
+            ? std::max(kept, states.gradients)
+            : held_unsharded(
+                  choice, elements[at].trained,
+                  {.of_micro_batch = stages.kept[at],
+                   .most = kept,
+                   .outputs = rank + 1 == setup.ranks ? outputs_of(choice, inputs_) : Bytes{}});
     bounds.memory = std::max(bounds.memory, states.parameters + states.optimizer_states + beside);
   }
   return bounds;
