@@ -48,22 +48,23 @@ std::string dump(const Json& json) {
 
 Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
+constexpr const char* what_to_give =
+    "give a run folder, or a checkpoint like RUN/checkpoints/step-00000050";
+
+void require_folder(const fs::path& place) {
+  std::error_code ignored;
+  if (fs::is_directory(place, ignored)) return;
+  throw Error({.where = place.string(),
+               .what = is_there(place) ? "is a file, and a checkpoint is a folder" : "is not there",
+               .way_out = what_to_give});
+}
+
 /// The checkpoints that a path stands for: itself, or those of a run folder.
 std::vector<fs::path> checkpoints_at(const fs::path& place) {
   if (is_there(place / checkpoint_index_name) || step_of_name(place.filename().string()))
     return {place};
   if (is_foreign_checkpoint(place)) return {place};
-  if (!is_there(place))
-    throw Error(
-        {.where = place.string(),
-         .what = "is not there",
-         .way_out = "give a run folder, or a checkpoint like RUN/checkpoints/step-00000050"});
-  std::error_code ignored;
-  if (!fs::is_directory(place, ignored))
-    throw Error({.where = place.string(),
-                 .what = "is a file, and a checkpoint is a folder",
-                 .way_out = "give a run folder, or a checkpoint like "
-                            "RUN/checkpoints/step-00000050"});
+  require_folder(place);
   std::vector<fs::path> found;
   for (const fs::path& folder : {checkpoints_of(place), place})
     for (const NamedCheckpoint& one : named_checkpoints(folder)) found.push_back(one.folder);
@@ -277,12 +278,13 @@ fs::path one_checkpoint(const std::vector<fs::path>& places) {
   }
   if (is_there(places.front() / checkpoint_index_name)) return places.front();
   if (is_foreign_checkpoint(places.front())) return places.front();
+  require_folder(places.front());
   std::vector<std::string> passed_over;
   for (const fs::path& folder : {checkpoints_of(places.front()), places.front()})
     if (const auto newest = newest_whole(folder, passed_over)) return newest->folder;
   throw Error({.where = places.front().string(),
                .what = passed_over.empty() ? "has no checkpoints" : passed_over.front(),
-               .way_out = "give a run folder, or a checkpoint like RUN/checkpoints/step-00000050"});
+               .way_out = what_to_give});
 }
 
 int world_of(const CheckpointOptions& options, std::int64_t unless_given) {
@@ -392,13 +394,12 @@ void refuse_useless_options(const CheckpointOptions& options, Layout to) {
                    .what = fmt::format("is only for {}", layouts),
                    .way_out = "leave it out"});
   };
-  const bool for_accelerate = to == Layout::accelerate;
-  const bool for_library = for_accelerate || to == Layout::trainer;
+  const bool for_library = to == Layout::accelerate || to == Layout::trainer;
   constexpr std::string_view libraries = "--to accelerate and --to trainer";
   refuse(!for_library && options.under.has_value(), "--under", libraries);
   refuse(!for_library && options.groups.has_value(), "--groups", libraries);
-  refuse(!for_accelerate && to != Layout::sharded && options.world.has_value(), "--world",
-         "reshard, --to sharded and --to accelerate");
+  refuse(!for_library && to != Layout::sharded && options.world.has_value(), "--world",
+         "reshard, --to sharded, --to accelerate and --to trainer");
 }
 
 ExitCode rewrite(const CheckpointOptions& options, const std::vector<fs::path>& places, Layout to) {
@@ -456,10 +457,7 @@ void refuse_what_writes(const CheckpointOptions& options, const std::string& act
 ExitCode run_checkpoint(const CheckpointOptions& options) {
   const std::string action = options.arguments.empty() ? "" : options.arguments.front();
   if (options.arguments.size() == 1) {
-    throw Error(
-        {.where = action,
-         .what = "no checkpoint was given",
-         .way_out = "give a run folder, or a checkpoint like RUN/checkpoints/step-00000050"});
+    throw Error({.where = action, .what = "no checkpoint was given", .way_out = what_to_give});
   }
   if (action.empty())
     throw Error({.where = {},
@@ -496,8 +494,8 @@ void declare_checkpoint(Command& command) {
   command.option(
       "--world", options->world,
       {"N",
-       "of reshard and --to sharded: files, one a rank; of --to accelerate: ranks that go "
-       "on (default: as it was saved)"});
+       "of reshard and --to sharded: files, one a rank; of --to accelerate and trainer: ranks "
+       "that go on (default: as it was saved)"});
   command.option("--under", options->under,
                  {"fsdp|fsdp_full|ddp",
                   "of --to accelerate and trainer, how the job goes on: FSDP1 or FSDP2 with "

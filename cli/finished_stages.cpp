@@ -33,6 +33,18 @@ StageFigures figures_of(const Trace& trace) {
           .peak = memory_peak(trace, window).total};
 }
 
+std::vector<StageFigures> figures_of(const Summary& predicted) {
+  const double step = predicted.step_time.seconds();
+  std::vector<StageFigures> figures;
+  for (const StageSummary& rank : predicted.pipeline->ranks)
+    figures.push_back({.compute = rank.compute,
+                       .exposed_communication = rank.exposed_communication,
+                       .idle = rank.idle,
+                       .bubble_share = step > 0 ? 1 - rank.compute.seconds() / step : 0,
+                       .peak = rank.peak});
+  return figures;
+}
+
 template <class Side, class Get>
 std::string cell_of(const std::optional<Side>& side, const Get& get) {
   return side ? get(side->value) : "-";
@@ -52,7 +64,9 @@ FinishedStages read_stages(const FinishedRun& run) {
   // One of them is the run's own; a folder of an older version has no other.
   const bool has_stages = std::ranges::count(predicted, run.folder.predicted_trace()) == 1;
   return {.predicted = has_stages ? traces_in(predicted) : std::vector<Trace>{},
-          .profiled = run.profiled ? traces_in(profiled) : std::vector<Trace>{}};
+          .profiled = run.profiled ? traces_in(profiled) : std::vector<Trace>{},
+          .predicted_figures =
+              has_stages ? figures_of(run.predicted->value) : std::vector<StageFigures>{}};
 }
 
 StageTraces pointers(const FinishedStages& stages) {
@@ -63,11 +77,11 @@ StageTraces pointers(const FinishedStages& stages) {
 }
 
 std::vector<StageSides> sides_of(const FinishedStages& stages) {
-  std::vector<StageSides> sides(std::max(stages.predicted.size(), stages.profiled.size()));
+  std::vector<StageSides> sides(std::max(stages.predicted_figures.size(), stages.profiled.size()));
   for (std::size_t rank = 0; rank < sides.size(); ++rank) {
     sides[rank].rank = static_cast<int>(rank);
-    if (rank < stages.predicted.size())
-      sides[rank].predicted = {figures_of(stages.predicted[rank])};
+    if (rank < stages.predicted_figures.size())
+      sides[rank].predicted = {stages.predicted_figures[rank]};
     if (rank < stages.profiled.size()) sides[rank].profiled = {figures_of(stages.profiled[rank])};
   }
   return sides;
@@ -94,7 +108,8 @@ std::string stages_text(const std::vector<StageSides>& stages, const Painter& pa
                cell_of(rank.profiled, peak)});
   return "\n" + table.text(painter) +
          "\n  bubble: share of the rank's own step in which nothing computes. The predicted figure "
-         "stands to the left of each \"profiled\".\n";
+         "stands to the left of each \"profiled\".\n  A rank that waits for another stage is idle "
+         "in the prediction and communicates in the profile: compare the bubbles, not these two.\n";
 }
 
 }  // namespace shardscope

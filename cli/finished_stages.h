@@ -13,14 +13,6 @@
 
 namespace shardscope {
 
-/// Traces of one rank of every stage; a side is empty where one of them is not there.
-struct FinishedStages {
-  std::vector<Trace> predicted, profiled;
-};
-/// Of a run without a pipeline none.
-FinishedStages read_stages(const FinishedRun& run);
-StageTraces pointers(const FinishedStages& stages);
-
 /// One side of a rank's steady step.
 struct StageFigures {
   Duration compute, exposed_communication, idle;
@@ -29,6 +21,17 @@ struct StageFigures {
   double bubble_share = 0;
   Bytes peak;  ///< live bytes
 };
+
+/// Traces of one rank of every stage; a side is empty where one of them is not there.
+struct FinishedStages {
+  std::vector<Trace> predicted, profiled;
+  /// As the prediction's summary has them: a trace of PyTorch's runtimes has memory by the host's
+  /// clock, which is ahead of the step.
+  std::vector<StageFigures> predicted_figures;
+};
+/// Of a run without a pipeline none.
+FinishedStages read_stages(const FinishedRun& run);
+StageTraces pointers(const FinishedStages& stages);
 
 /// One rank of the pipeline; a side without traces is absent.
 struct StageSides {

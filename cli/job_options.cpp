@@ -203,13 +203,17 @@ void apply_tokens_per_batch(const JobOptions& options, int world, Job& job) {
   if (!options.tokens_per_batch) return;
   std::int64_t wanted = 0;
   set_size(options.tokens_per_batch, "--tokens-per-batch", wanted);
-  const double micro_batch = static_cast<double>(job.batch) * static_cast<double>(job.seq) * world;
+  // Stages share the sequences of a micro-batch.
+  const int stages = job.strategy.mesh.pipeline;
+  const int copies = std::max(1, world / stages);
+  const double micro_batch = static_cast<double>(job.batch) * static_cast<double>(job.seq) * copies;
   const double times = static_cast<double>(wanted) / micro_batch;
   if (times < 1 || times != std::floor(times)) {
     throw Error({.where = "--tokens-per-batch",
                  .what = fmt::format("{} tokens are not a whole number of micro-batches of {} "
-                                     "sequences x {} tokens x {} ranks",
-                                     wanted, job.batch, job.seq, world),
+                                     "sequences x {} tokens x {} {}",
+                                     wanted, job.batch, job.seq, copies,
+                                     stages > 1 ? "ranks of a stage" : "ranks"),
                  .way_out = fmt::format("give a multiple of {:.0f}", micro_batch)});
   }
   if (options.accumulate && *options.accumulate != static_cast<std::int64_t>(times)) {

@@ -124,4 +124,13 @@ std::vector<Schedule> schedules_of_stages(const NativeScenario& scenario,
   return schedules;
 }
 
+PipelineSetup setup_of(const NativeScenario& scenario) {
+  const PipelineChoice& pipeline = scenario.job.pipeline;
+  return {.kind = pipeline.schedule,
+          .ranks = scenario.strategy.mesh.pipeline,
+          .stages_per_rank = pipeline.stages_per_rank,
+          .micro_batches = scenario.workload.micro_batches,
+          .options = {}};
+}
+
 }  // namespace shardscope

@@ -60,4 +60,7 @@ Schedule schedule_of(const NativeScenario& scenario, const DeviceKind& device);
 /// Of the scenario's rank and its peers in the other stages of the pipeline, in order.
 std::vector<Schedule> schedules_of_stages(const NativeScenario& scenario, const DeviceKind& device);
 
+/// Its pipeline; of one rank where it has none.
+PipelineSetup setup_of(const NativeScenario& scenario);
+
 }  // namespace shardscope

@@ -42,8 +42,8 @@ void declare_space(Command& command, PlanOptions& options) {
       "--strategy", options.job.strategy,
       {"LIST",
        "no_shard, zero1, shard_grad_op, full_shard, hybrid_shard, hybrid_shard_zero2, and "
-       "pipeline: the native runtime's pipelines with any of these inside (default: "
-       "all)"});
+       "pipeline: those of native, and of fsdp2 as torchtitan runs them, with any of these inside "
+       "(default: all but pipelines of fsdp2)"});
   command.option("--accelerate", options.sharding.accelerate,
                  {"FILE",
                   "your accelerate file: its place among the strategies, and the smallest change "
@@ -155,7 +155,7 @@ std::vector<ShardingStrategy> PlanOptions::asked_strategies() const {
 
 planner::PipelinesAsked PlanOptions::asked_pipelines() const {
   using enum planner::PipelinesAsked;
-  if (!job.strategy) return beside;
+  if (!job.strategy) return as_usual;
   const std::vector<std::string> words = words_of_list(*job.strategy);
   const auto named = std::ranges::count(words, pipeline_word);
   if (named == 0) return not_at_all;

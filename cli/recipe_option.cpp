@@ -88,6 +88,8 @@ void take_loop(const Recipe::OwnLoop& loop, const JobSettings& settings) {
   if (!loop.strategy.empty()) fill_unset(job.strategy, loop.strategy);
   if (!loop.compile.empty()) fill_unset(settings.pytorch.compile, loop.compile);
   if (!loop.float8.empty()) fill_unset(settings.pytorch.float8, loop.float8);
+  if (!loop.pipeline_schedule.empty()) fill_unset(job.pipeline_schedule, loop.pipeline_schedule);
+  if (!loop.pipeline_stages.empty()) fill_unset(job.pipeline_stages, loop.pipeline_stages);
 }
 
 /// The Trainer's arguments, which an option that names a runtime makes say the loop alone.

@@ -20,8 +20,10 @@
 #include "cli/figures.h"
 #include "cli/hardware_choice.h"
 #include "cli/output_options.h"
+#include "cli/output_path.h"
 #include "cli/prediction.h"
 #include "cli/recorded_costs.h"
+#include "cli/recorded_order.h"
 #include "cli/recorded_prediction.h"
 #include "cli/verb.h"
 #include "core/base/error.h"
@@ -34,7 +36,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct RecordOptions {
-  std::optional<std::string> cluster, folder, time, ranks;
+  std::optional<std::string> cluster, folder, time, ranks, beside;
   std::optional<std::int64_t> world, rank, tokens;
   bool model_only = false;
   std::vector<std::string> command;
@@ -158,7 +160,7 @@ FoundLog look_at(const fs::path& file, const RecordedPlace& usual) {
   return log;
 }
 
-/// By rank the log of the process that did most on the device.
+/// By rank the log of the process that did most on the device; empty: none used one.
 std::map<int, FoundLog> main_logs(const fs::path& folder, const RecordedPlace& usual) {
   std::map<int, FoundLog> mains;
   for (const fs::path& file : logs_in(folder)) {
@@ -167,17 +169,36 @@ std::map<int, FoundLog> main_logs(const fs::path& folder, const RecordedPlace& u
     FoundLog& main = mains[log.rank];
     if (log.device_lines > main.device_lines) main = log;
   }
-  if (mains.empty())
-    throw Error({.where = folder.string(),
-                 .what = "the command used no CUDA device",
-                 .way_out = "is torch installed there with CUDA, and does the script use \"cuda\"?",
-                 .code = ExitCode::no});
   return mains;
+}
+
+/// Of a command that has left nothing: the disk is full, it ended before, or it never meant to.
+Error nothing_recorded(const fs::path& folder, int exit_code) {
+  std::error_code ignored;
+  for (const fs::path& log : logs_in(folder))
+    if (fs::file_size(log, ignored) == 0)
+      return Error({.where = folder.string(),
+                    .what = "nothing was recorded: there is no room for the log",
+                    .way_out = "free some space there, or choose another folder with -o",
+                    .code = ExitCode::outside});
+  if (exit_code != 0)
+    return Error({.where = folder.string(),
+                  .what = fmt::format(
+                      "nothing was recorded: the command ended with exit code {} before it used a "
+                      "CUDA device",
+                      exit_code),
+                  .way_out = "what it said itself stands above",
+                  .code = ExitCode::outside});
+  return Error({.where = folder.string(),
+                .what = "the command used no CUDA device",
+                .way_out = "is torch installed there with CUDA, and does the script use \"cuda\"?",
+                .code = ExitCode::no});
 }
 
 /// One log for each rank stays, those of its helpers go. Completes the settings' ranks and world.
 void keep_main_logs(const fs::path& folder, RecordingSettings& settings) {
   std::map<int, FoundLog> mains = main_logs(folder, settings.place);
+  if (mains.empty()) throw nothing_recorded(folder, settings.exit_code);
   if (!mains.contains(settings.place.rank)) settings.place.rank = mains.begin()->first;
   settings.ranks = {settings.place.rank};
   for (const auto& [rank, log] : mains) {
@@ -217,12 +238,38 @@ void leave_prediction(const RecordedRun& run, const fs::path& path,
       folder);
 }
 
+/// What --beside asks for.
+struct Earlier {
+  std::string folder;
+  std::vector<RecordedRun> runs;  ///< on the machine of the new recording
+};
+
+std::optional<Earlier> earlier_of(const RecordOptions& options, const HardwareProfile& profile) {
+  if (!options.beside) return std::nullopt;
+  return Earlier{.folder = *options.beside,
+                 .runs = predict_recordings(*options.beside, profile, options.output)};
+}
+
+void print_runs(const std::vector<RecordedRun>& runs, const std::optional<Earlier>& earlier,
+                const HardwareProfile& profile, const OutputOptions& output) {
+  if (!output.json) {
+    note_assumptions(output, runs.front().prediction.summary.assumed);
+    print(recorded_text(runs, profile, output.painter()));
+    if (earlier) print(order_text(earlier->runs, runs, earlier->folder));
+    return;
+  }
+  std::string text = recorded_json(runs, "record");
+  if (earlier) text = with_order(text, earlier->runs, runs, earlier->folder);
+  print(text + "\n");
+}
+
 constexpr int interrupted = 128 + 2;
+constexpr int refused = 86;  ///< by the recorder's own part in the command, which has said why
 
 /// The command finds a device to ask. What it leaves, an export of a model, is its own.
 ExitCode run_model_only(const RecordOptions& options, const HardwareProfile& profile) {
   if (options.folder || options.world || options.rank || options.ranks || options.time ||
-      options.tokens || options.output.json)
+      options.tokens || options.beside || options.output.json)
     throw Error({.where = "--model-only",
                  .what = "nothing is recorded with it",
                  .way_out = "give no other option than --cluster; export_model.py's own -o names "
@@ -231,6 +278,7 @@ ExitCode run_model_only(const RecordOptions& options, const HardwareProfile& pro
   const int code = run_recorded(
       {.arguments = options.command, .folder = logs.path(), .device = device_of(profile)});
   if (code == interrupted) return ExitCode::interrupted;
+  if (code == refused) return ExitCode::outside;
   if (code == 0) return ExitCode::done;
   options.output.note(fmt::format("the command ended with exit code {}", code));
   return ExitCode::outside;
@@ -245,6 +293,7 @@ ExitCode run_record(const RecordOptions& options) {
   const int world = checked(options.world, "--world", 1, most_ranks);
   const std::vector<int> ranks = ranks_of(options, world);
   const int tokens = checked(options.tokens, "--tokens-per-batch", 0, INT32_MAX);
+  const std::optional<Earlier> earlier = earlier_of(options, profile);
   const RecordedCosts costs(profile, world);
   RecordedCommand command{
       .arguments = options.command,
@@ -258,9 +307,13 @@ ExitCode run_record(const RecordOptions& options) {
   const int node = profile.ranks_per_node > 0 ? profile.ranks_per_node : 8;
   command.device.per_node = world > 1 ? std::min(world, node) : 1;
   if (!options.cluster) options.output.note("assumed: h100_sxm (--cluster)");
+  if (options.beside) refuse_over_input(command.folder, *options.beside, "-o");
   create_folder(command.folder);
   for (const fs::path& log : logs_in(command.folder)) fs::remove(log);
   const int code = run_recorded(command);
+  // A script may end with this code, too; it has a log then.
+  if (code == refused && main_logs(command.folder, {}).empty()) return ExitCode::outside;
+  if (code == interrupted && main_logs(command.folder, {}).empty()) return ExitCode::interrupted;
   RecordingSettings facts{.command = options.command,
                           .place = {.world = world, .rank = ranks.front()},
                           .ranks = ranks,
@@ -276,15 +329,16 @@ ExitCode run_record(const RecordOptions& options) {
       predict_recordings(facts, command.folder, profile, options.output);
   const RecordedRun& run = runs.front();
   leave_prediction(run, command.folder, profile);
-  if (options.output.json) {
-    print(recorded_json(runs, "record") + "\n");
-  } else {
-    note_assumptions(options.output, run.prediction.summary.assumed);
-    print(recorded_text(runs, profile, options.output.painter()));
-  }
+  print_runs(runs, earlier, profile, options.output);
   options.output.note(fmt::format("left in {}", command.folder.string()));
   if (code == interrupted) return ExitCode::interrupted;
-  if (code != 0) return ExitCode::outside;
+  const bool is_whole =
+      std::ranges::all_of(runs, [](const RecordedRun& one) { return one.recording.is_whole; });
+  if (code == 0 && !is_whole)
+    options.output.note(
+        "the recording has no end: its disk was full, or the process was killed or replaced; what "
+        "is there is predicted");
+  if (code != 0 || !is_whole) return ExitCode::outside;
   return run.prediction.summary.fits ? ExitCode::done : ExitCode::no;
 }
 
@@ -312,6 +366,11 @@ void declare_record(Command& command) {
        "zero)"});
   command.option("--tokens-per-batch", options->tokens,
                  {"N", "tokens of a step of all ranks, for the throughput"});
+  command.option(
+      "--beside", options->beside,
+      {"FOLDER",
+       "an earlier recording of the command, for another --cluster or --time: says whether both do "
+       "the same in the same order"});
   command.flag("--model-only", options->model_only,
                "record nothing: the command is export_model.py, for a model that asks which GPU "
                "there is");
@@ -327,6 +386,8 @@ void declare_record(Command& command) {
         "one rank of each of two pipeline stages, in the time of an H100"},
        {"shardscope record --world 8 -- accelerate launch --config_file fsdp.yaml train.py",
         "as accelerate starts it"},
+       {"shardscope record --cluster a100_80gb --time model --beside runs/r -- python train.py",
+        "a second pass with other costs: is the order the same as in runs/r"},
        {"shardscope record --model-only -- python export_model.py --model mixtral -o model.json",
         "exports a model that asks for a GPU when it runs"},
        {"shardscope simulate --recording runs/r --cluster a100_80gb",

@@ -45,6 +45,19 @@ DeviceClockOptions clocks_of(const HardwareProfile& profile) {
   return clock_options(of_pytorch, profile);
 }
 
+/// The recorder does not say whether the operation is of a forward or a backward.
+Duration mean(Duration forward, Duration backward) { return {(forward.ns + backward.ns) / 2}; }
+
+Duration launch_time(const HardwareProfile& profile) {
+  const DeviceClockOptions clocks = clocks_of(profile);
+  return mean(clocks.launch, clocks.backward_launch);
+}
+
+Duration dispatch_time(const HardwareProfile& profile) {
+  const DeviceClockOptions clocks = clocks_of(profile);
+  return mean(clocks.dispatch, clocks.backward_dispatch);
+}
+
 }  // namespace
 
 Duration RecordedCosts::call(const Fields& fields) const {
@@ -64,14 +77,16 @@ Duration RecordedCosts::host(const Fields& fields) const {
                                     .outputs = tensors_of(fields[3]),
                                     .flags = {}})
                           .bytes;
-  if (moved < eager::least_host_work) return clocks_of(profile_).dispatch;
-  return clocks_of(profile_).launch + model_.host_time(moved, world_);
+  if (moved < eager::least_host_work) return dispatch_time(profile_);
+  return launch_time(profile_) + model_.host_time(moved, world_);
 }
 
 Duration RecordedCosts::copy(const Fields& fields) const {
   const Bytes bytes{number_of(fields[1])};
-  const bool crosses = fields[2] == "HtoD" || fields[2] == "DtoH";
-  return crosses ? model_.host_copy_time(bytes) : model_.copy_time(bytes * 2);
+  const bool to_host = fields[2] == "DtoH";
+  if (!to_host && fields[2] != "HtoD") return model_.copy_time(bytes * 2);
+  if (fields[3] != "pageable") return model_.host_copy_time(bytes);
+  return model_.pageable_copy_time(bytes, to_host ? CopyWay::to_host : CopyWay::to_device);
 }
 
 Duration RecordedCosts::product(const Fields& fields) const {
@@ -98,13 +113,13 @@ Duration RecordedCosts::cost_of(const Fields& fields) const {
   if (asks("product", 6)) return product(fields);
   if (asks("collective", 5)) return collective(fields);
   if (asks("host", 4)) return host(fields);
-  if (asks("copy", 3)) return copy(fields);
+  if (asks("copy", 4)) return copy(fields);
   if (asks("set", 2))
     return model_.work_time(
         {.kind = WorkKind::fill, .dtype = Dtype::uint8, .bytes = {number_of(fields[1])}});
   if (asks("kernel", 1)) return model_.work_time({});
-  if (asks("launch", 1)) return clocks_of(profile_).launch;
-  if (asks("dispatch", 1)) return clocks_of(profile_).dispatch;
+  if (asks("launch", 1)) return launch_time(profile_);
+  if (asks("dispatch", 1)) return dispatch_time(profile_);
   return {};
 }
 

@@ -17,6 +17,7 @@
 #include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "core/format/json_reader.h"
+#include "core/schedule/host_layout.h"
 #include "sim/cost/cost_model.h"
 #include "sim/engine/peer_arrivals.h"
 
@@ -61,6 +62,7 @@ Json recording_json(const Recording& recording) {
             {"tuning_kernels", recording.tuning_kernels},
             {"unknown_functions", recording.unknown},
             {"invented", recording.invented},
+            {"timed_answers", recording.timed_answers},
             {"peaks", nullptr}};
   if (recording.peaks)
     json["peaks"] = {{"allocated_bytes", recording.peaks->allocated.count},
@@ -148,6 +150,21 @@ std::string doubt_of_host_work(const Schedule& schedule, const HardwareProfile& 
                      count > 1 ? "" : "s", offload_timing(profile));
 }
 
+/// Of copies that the host waits for; empty: none, or the profile knows how long they take.
+std::string doubt_of_pageable_copies(const Schedule& schedule, const HardwareProfile& profile) {
+  if (schedule.steps.empty() || (profile.pageable_to_device && profile.pageable_to_host)) return {};
+  const IndexRange last = schedule.steps.back().operations;
+  const auto first = schedule.operations.begin();
+  const auto count = std::count_if(first + last.begin, first + last.end, [&](const Operation& one) {
+    return is_pageable(schedule, one);
+  });
+  if (count == 0) return {};
+  return fmt::format(
+      "{} cop{} of a step {} memory that is not locked: timed as the others ({} has no "
+      "pageable_to_device)",
+      count, count > 1 ? "ies" : "y", count > 1 ? "use" : "uses", profile.name);
+}
+
 /// What the actions hold at most, by requests in PyTorch's blocks of 512 bytes; `held` before and
 /// after them.
 Bytes most_held(const Schedule& schedule, IndexRange actions, Bytes& held) {
@@ -178,6 +195,18 @@ std::string doubt_of_setup(const Schedule& schedule) {
       rounded_text(setup), rounded_text(steps));
 }
 
+/// All else that times decide is played again; what the script did by an answer is not.
+std::string doubt_of_order(const RecordingSettings& facts, const Recording& recording,
+                           const HardwareProfile& profile) {
+  const bool is_timed = facts.time == "model";
+  if (recording.timed_answers == 0 || (is_timed && facts.cluster == profile.name)) return {};
+  return fmt::format(
+      "the script asked the device {} time{} whether work was over or how long it took, and was "
+      "answered as {}: where it acts by that, record it again with --cluster {} --time model",
+      recording.timed_answers, recording.timed_answers > 1 ? "s" : "",
+      is_timed ? "on " + facts.cluster : "with --time " + facts.time, profile.name);
+}
+
 std::vector<std::string> doubts(const RecordingSettings& facts, const Recording& recording,
                                 const Companions& others, const HardwareProfile& profile) {
   std::vector<std::string> texts{
@@ -192,6 +221,8 @@ std::vector<std::string> doubts(const RecordingSettings& facts, const Recording&
                                 facts.place.world));
   for (std::string& doubt : std::array{doubt_of_waiting(recording, others),
                                        doubt_of_host_work(recording.schedule, profile),
+                                       doubt_of_order(facts, recording, profile),
+                                       doubt_of_pageable_copies(recording.schedule, profile),
                                        doubt_of_setup(recording.schedule)})
     if (!doubt.empty()) texts.push_back(std::move(doubt));
   if (recording.unseen_kernels > 0)

@@ -18,6 +18,7 @@
 #include "cli/output_path.h"
 #include "cli/peak_explanation.h"
 #include "cli/phases_text.h"
+#include "cli/pipeline_notes.h"
 #include "cli/prediction.h"
 #include "cli/program_explanation.h"
 #include "cli/pytorch_options.h"
@@ -244,13 +245,16 @@ ExitCode run_torchtitan(const SimulateOptions& options) {
                                                              .place = options.place,
                                                              .gpu = gpu_of(hardware.profile)});
   scenario.allocator = allocator_settings(options.pytorch.allocator, scenario.assumed);
-  Prediction prediction = predict(scenario, hardware.profile);
+  note_few_micro_batches(setup_of(scenario), options.output);
+  std::vector<Prediction> stages = predict_stages(scenario, hardware.profile);
+  Prediction& prediction = stages[own_stage(scenario)];
   const Summary& summary = prediction.summary;
   prediction.summary.margin = margin_of(options.margin, hardware.profile.memory);
   if (options.folder) {
     const RunFolder folder{*options.folder};
     const FolderLock lock = locked(folder);
     leave_in(folder, prediction, scenario.place.world, hardware.profile);
+    if (stages.size() > 1) leave_stages(folder, stages, own_stage(scenario), scenario.place.world);
   }
   if (options.output.json) {
     print(to_json(summary, "simulate") + "\n");
@@ -297,12 +301,22 @@ void take_hardware_of_run(SimulateOptions& options) {
   if (is_run && is_there(folder.hardware())) options.cluster = folder.hardware().string();
 }
 
+/// A plan's place that is a pipeline of fsdp2, which torchtitan runs.
+void take_pipeline_of_place(SimulateOptions& options) {
+  if (!options.sharding.choice) return;
+  const planner::Choice choice = planner::read_choice(*options.sharding.choice);
+  if (!planner::is_pipelined(choice)) return;
+  options.job = options_of_pipeline(choice, std::move(options.job));
+  options.sharding.runtime = torchtitan_runtime;
+}
+
 ExitCode run_simulate(SimulateOptions options) {
   check_folder(options);
   if (options.recording) return run_recording(options);
   take_settings_of_job(settings_of(options));
   take_hardware_of_run(options);
   take_recipe(settings_of(options), options.place, options.output);
+  take_pipeline_of_place(options);
   if (options.sharding.runtime == torchtitan_runtime) return run_torchtitan(options);
   if (options.sharding.other_than_native()) return run_pytorch(options);
   options.pytorch.refuse_under_native();
@@ -315,6 +329,7 @@ ExitCode run_simulate(SimulateOptions options) {
   const auto sequences = take_lengths(options.lengths, options.job);
   NativeScenario scenario = resolve_native_scenario(options.job, options.place);
   deal_out_layers(scenario, &hardware.profile);
+  note_few_micro_batches(setup_of(scenario), options.output);
   std::vector<Prediction> stages = predict_stages(scenario, hardware.profile);
   Prediction& prediction = stages[own_stage(scenario)];
   prediction.summary.margin = margin;

@@ -8,8 +8,11 @@
 
 #include "cli/native_scenario.h"
 #include "core/base/error.h"
+#include "core/native/pipeline_stages.h"
+#include "core/pytorch/parallel/model_shape.h"
 #include "core/pytorch/runtimes/training/float8_layers.h"
 #include "core/pytorch/runtimes/training/requested_setup.h"
+#include "sim/planner/torchtitan_pipeline.h"
 
 namespace shardscope {
 namespace {
@@ -21,14 +24,18 @@ using eager::parallel::ParallelSettings;
 struct AxisName {
   std::string_view word, axis;
 };
-constexpr AxisName axis_names[] = {
-    {"replicate", "dp_replicate"}, {"shard", "dp_shard"}, {"context", "cp"}, {"tensor", "tp"}};
+constexpr AxisName axis_names[] = {{"pipeline", "pp"},
+                                   {"replicate", "dp_replicate"},
+                                   {"shard", "dp_shard"},
+                                   {"context", "cp"},
+                                   {"tensor", "tp"}};
+constexpr std::size_t shard_axis = 2;
 
 Error mesh_error(std::string what) {
   return Error({.where = "--mesh",
                 .what = std::move(what),
-                .way_out = "give axes as in shard=16,tensor=8, of replicate, shard, context and "
-                           "tensor"});
+                .way_out = "give axes as in shard=16,tensor=8, of pipeline, replicate, shard, "
+                           "context and tensor"});
 }
 
 int axis_size(std::string_view word, std::string_view text) {
@@ -43,7 +50,7 @@ int axis_size(std::string_view word, std::string_view text) {
 std::vector<MeshAxis> parse_axes(std::string_view text) {
   std::vector<MeshAxis> axes;
   for (const AxisName& name : axis_names) axes.push_back({std::string(name.axis), 1});
-  axes[1].size = 0;
+  axes[shard_axis].size = 0;
   std::vector<std::string_view> seen;
   while (!text.empty()) {
     const std::string_view part = text.substr(0, text.find(','));
@@ -51,10 +58,11 @@ std::vector<MeshAxis> parse_axes(std::string_view text) {
     const std::string_view word = part.substr(0, part.find('='));
     const auto* found = std::find_if(std::begin(axis_names), std::end(axis_names),
                                      [&](const AxisName& name) { return name.word == word; });
-    if (word == "pipeline" || word == "expert")
+    if (word == "expert")
       throw mesh_error(fmt::format("axis {} is not predicted under torchtitan yet", word));
     if (found == std::end(axis_names))
-      throw mesh_error(fmt::format("\"{}\" is none of replicate, shard, context, tensor", word));
+      throw mesh_error(
+          fmt::format("\"{}\" is none of pipeline, replicate, shard, context, tensor", word));
     if (std::find(seen.begin(), seen.end(), word) != seen.end())
       throw mesh_error(fmt::format("axis {} stands twice", word));
     if (part.size() == word.size()) throw mesh_error(fmt::format("axis {} has no size", word));
@@ -74,8 +82,8 @@ std::int64_t product_of(const std::vector<MeshAxis>& axes) {
 /// The mesh of --mesh and --world: the axis shard takes the ranks that are left.
 std::vector<MeshAxis> mesh_of(const JobOptions& job, const PlaceOptions& place) {
   std::vector<MeshAxis> axes = parse_axes(job.mesh.value_or(""));
-  const bool shard_is_free = axes[1].size == 0;
-  if (shard_is_free) axes[1].size = 1;
+  const bool shard_is_free = axes[shard_axis].size == 0;
+  if (shard_is_free) axes[shard_axis].size = 1;
   const std::int64_t product = product_of(axes);
   constexpr std::int64_t most = 1 << 20;
   if (product > most) throw mesh_error(fmt::format("{} ranks are more than {}", product, most));
@@ -90,7 +98,7 @@ std::vector<MeshAxis> mesh_of(const JobOptions& job, const PlaceOptions& place) 
   if (world < 1 || world > most || (shard_is_free ? world % product != 0 : world != product))
     throw mesh_error(
         fmt::format("its axes multiply to {} ranks and --world is {}", product, world));
-  if (shard_is_free) axes[1].size = static_cast<int>(world / product);
+  if (shard_is_free) axes[shard_axis].size = static_cast<int>(world / product);
   return axes;
 }
 
@@ -102,44 +110,20 @@ std::string text_of_mesh(const std::vector<MeshAxis>& axes) {
   return text;
 }
 
+/// Without a pipeline all axes but that; with one those of several ranks, as torchtitan shards
+/// nothing over one.
+std::vector<MeshAxis> used_axes(std::vector<MeshAxis> axes) {
+  if (axes.front().size == 1)
+    axes.erase(axes.begin());
+  else
+    std::erase_if(axes, [](const MeshAxis& axis) { return axis.size == 1; });
+  return axes;
+}
+
 int size_of_axis(const std::vector<MeshAxis>& axes, std::string_view axis) {
   for (const MeshAxis& known : axes)
     if (known.name == axis) return known.size;
   return 1;
-}
-
-Error not_known(const Model& model, std::string what) {
-  return Error({.where = "--model",
-                .what = fmt::format("{} {}, which torchtitan's Llama has not", model.class_name,
-                                    std::move(what)),
-                .way_out = "give a Llama, or another --runtime"});
-}
-
-/// A decoder as torchtitan's Llama is built: RMS norms, rotary positions, SwiGLU, no biases, an
-/// output layer of its own.
-eager::parallel::LlamaShape shape_of(const Model& model) {
-  if (!model.decoder || model.decoder->blocks.empty())
-    throw not_known(model, "is no decoder of a kind that is known here");
-  const Decoder& decoder = *model.decoder;
-  const DecoderBlock& first = decoder.blocks.front();
-  for (const DecoderBlock& block : decoder.blocks) {
-    if (block.mlp != MlpKind::swiglu || block.mlp_in.size() != 2)
-      throw not_known(model, "has a feed-forward without SwiGLU");
-    if (block.attention_norm.kind != NormKind::rms_norm) throw not_known(model, "has LayerNorm");
-    if (block.qkv.size() != 3 || block.qkv[0].bias || block.attention_out.bias)
-      throw not_known(model, "has a fused or biased attention projection");
-  }
-  if (!decoder.rope) throw not_known(model, "has no rotary positions");
-  if (decoder.heads * decoder.head_dim != decoder.width)
-    throw not_known(model, "has heads that do not make up its width");
-  if (decoder.head.weight == decoder.token_embedding)
-    throw not_known(model, "ties its embedding and output");
-  return {.dim = decoder.width,
-          .layers = static_cast<std::int64_t>(decoder.blocks.size()),
-          .heads = decoder.heads,
-          .kv_heads = decoder.kv_heads,
-          .hidden = first.mlp_in[0].out,
-          .vocab = decoder.vocabulary};
 }
 
 void check_divides(std::string_view what, std::int64_t size, std::string_view axis, int ranks) {
@@ -186,11 +170,6 @@ void refuse_foreign(const PytorchQuestion& q) {
   refuse(tuning.peft.has_value(), "--peft", whole);
   refuse(tuning.quantization.has_value(), "--quantization", whole);
   refuse(tuning.prepare_kbit.has_value(), "--prepare-kbit", whole);
-  constexpr std::string_view stages = "pipelines are not predicted under torchtitan yet";
-  refuse(q.job.pipeline_schedule.has_value(), "--pipeline-schedule", stages);
-  refuse(q.job.pipeline_stages.has_value(), "--pipeline-stages", stages);
-  refuse(q.job.pipeline_checkpoint.has_value(), "--pipeline-checkpoint", stages);
-  refuse(q.job.stages_per_rank.has_value(), "--stages-per-rank", stages);
   refuse(q.sharding.ranks_per_node.has_value(), "--ranks-per-node",
          "nodes are the cluster's under torchtitan");
   refuse(q.sharding.use_orig_params, "--use-orig-params", "it is FSDP1's");
@@ -308,12 +287,48 @@ eager::AttentionSwitches attention_of(const PytorchQuestion& q, bool ring) {
                .way_out = ring ? "give flash or efficient" : "give cudnn, flash or efficient"});
 }
 
-/// The job's sizes; strategy and mesh are read here.
-Job sizes_of(const JobOptions& given) {
+/// The job's sizes and its pipeline of so many stages; strategy and mesh are read here.
+Job sizes_of(const JobOptions& given, int stages) {
   JobOptions sizes = given;
-  sizes.strategy = sizes.mesh = sizes.wrap = sizes.checkpointing = sizes.precision =
-      sizes.optimizer = sizes.prefetch = sizes.runtime = std::nullopt;
+  sizes.mesh = stages > 1 ? std::optional(fmt::format("pipeline={}", stages)) : std::nullopt;
+  sizes.strategy = sizes.wrap = sizes.checkpointing = sizes.precision = sizes.optimizer =
+      sizes.prefetch = sizes.runtime = std::nullopt;
   return job_of(sizes);
+}
+
+/// What stands beside an axis pp and was never compared with PyTorch.
+void refuse_beside_pipeline(const PytorchQuestion& q, const ParallelSettings& settings,
+                            const PipelineChoice& pipeline) {
+  const auto refuse = [](bool given, std::string_view where, std::string_view what) {
+    if (given)
+      throw Error(
+          {.where = std::string(where),
+           .what = fmt::format("{} is not predicted with a pipeline under torchtitan", what),
+           .way_out = "leave it out, or leave pipeline out of --mesh"});
+  };
+  refuse(size_of_axis(settings.mesh, "cp") > 1, "--mesh", "an axis context");
+  refuse(q.pytorch.float8.has_value(), "--float8", "float8");
+  refuse(compile_scope_of(q.pytorch) != CompileScope::none, "--compile", "compiled code");
+  refuse(pipeline.checkpoint != PipelineCheckpoint::never, "--pipeline-checkpoint",
+         "checkpointing of whole stages");
+}
+
+/// Stages, schedule and what is inside a stage.
+void apply_pipeline(const PytorchQuestion& q, const Job& job, const Model& model,
+                    TrainingPrecision precision, ParallelSettings& settings) {
+  const int stages = size_of_axis(settings.mesh, "pp");
+  if (stages == 1) return;
+  refuse_beside_pipeline(q, settings, job.pipeline);
+  const Mesh inside{.pipeline = stages,
+                    .replicate = size_of_axis(settings.mesh, "dp_replicate"),
+                    .shard = size_of_axis(settings.mesh, "dp_shard")};
+  if (const std::string why = planner::why_not_in_torchtitan(inside, precision); !why.empty())
+    throw mesh_error(why);
+  settings.schedule = planner::torchtitan_schedule(job.pipeline.schedule, "--pipeline-schedule");
+  pipeline_setup({.mesh = inside}, job.pipeline, job.accumulate);
+  for (const int layers : blocks_of_stages(model, job.pipeline, stages, "--pipeline-stages"))
+    settings.stage_layers.push_back(layers);
+  settings.batch *= job.accumulate;
 }
 
 int rank_of(const PlaceOptions& place, int world) {
@@ -324,21 +339,52 @@ int rank_of(const PlaceOptions& place, int world) {
   return static_cast<int>(rank);
 }
 
+/// Ranks that have sequences of their own.
+int copies_of(const TorchtitanScenario& scenario) {
+  int copies = scenario.place.world;
+  for (const std::string_view axis : {"pp", "cp", "tp"})
+    copies /= size_of_axis(scenario.settings.mesh, axis);
+  return copies;
+}
+
+Prediction predict_alone(const TorchtitanScenario& scenario, const HardwareProfile& profile) {
+  const ParallelSettings& settings = scenario.settings;
+  Schedule schedule = recorded_training(settings, scenario.place, scenario.session,
+                                        eager::kernel_device(scenario.session.compute_capability));
+  schedule.strategy.runtime = Runtime::fsdp2;
+  schedule.workload.batch = settings.batch;
+  schedule.workload.length = settings.length;
+  schedule.workload.micro_batches = settings.micro_batches;
+  schedule.assumed = scenario.assumed;
+  const bool wide = scenario.precision == "fp32";
+  return shardscope::predict(
+      std::move(schedule),
+      {.strategy = scenario.strategy,
+       .runtime = std::string(torchtitan_runtime),
+       .precision = scenario.precision,
+       .compute = wide ? Dtype::float32 : Dtype::bfloat16,
+       .tokens_per_step =
+           settings.batch * settings.length * settings.micro_batches * copies_of(scenario),
+       .compiled = scenario.compiled,
+       .float8 = settings.float8.recipe != eager::parallel::Float8Recipe::none,
+       .allocator = scenario.allocator},
+      profile);
+}
+
 }  // namespace
 
 TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   refuse_foreign(q);
-  Job job = sizes_of(q.job);
+  const std::vector<MeshAxis> axes = mesh_of(q.job, q.place);
+  Job job = sizes_of(q.job, axes.front().size);
   TorchtitanScenario scenario{.model = trained_model(job)};
   ParallelSettings& settings = scenario.settings;
-  settings.shape = shape_of(scenario.model);
-  settings.mesh = mesh_of(q.job, q.place);
-  scenario.mesh = text_of_mesh(settings.mesh);
+  settings.shape = eager::parallel::llama_shape(scenario.model);
+  settings.mesh = used_axes(axes);
+  scenario.mesh = text_of_mesh(axes);
   scenario.place.world = static_cast<int>(product_of(settings.mesh));
   scenario.place.rank = rank_of(q.place, scenario.place.world);
-  const int sequences =
-      scenario.place.world / size_of_axis(settings.mesh, "cp") / size_of_axis(settings.mesh, "tp");
-  apply_tokens_per_batch(q.job, sequences, job);
+  apply_tokens_per_batch(q.job, copies_of(scenario) * axes.front().size, job);
   settings.batch = job.batch;
   settings.length = job.seq;
   settings.micro_batches = job.accumulate;
@@ -351,6 +397,8 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   const PrecisionChoice precision = precision_of(q.job, scenario.assumed);
   settings.dtype = precision.parameters;
   settings.mixed_precision = precision.policy;
+  apply_pipeline(q, job, scenario.model, parse_training_precision(precision.name, "--precision"),
+                 settings);
   scenario.precision = precision.name;
   scenario.strategy = q.job.strategy.value_or("full_shard");
   apply_checkpointing(q.job, scenario.model, settings, scenario.assumed);
@@ -368,39 +416,63 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   return scenario;
 }
 
-Prediction predict(const TorchtitanScenario& scenario, const HardwareProfile& profile) {
-  const ParallelSettings& settings = scenario.settings;
-  Schedule schedule = recorded_training(settings, scenario.place, scenario.session,
-                                        eager::kernel_device(scenario.session.compute_capability));
-  schedule.strategy.runtime = Runtime::fsdp2;
-  schedule.workload.batch = settings.batch;
-  schedule.workload.length = settings.length;
-  schedule.workload.micro_batches = settings.micro_batches;
-  schedule.assumed = scenario.assumed;
-  const std::int64_t copies =
-      scenario.place.world / size_of_axis(settings.mesh, "cp") / size_of_axis(settings.mesh, "tp");
-  const bool wide = scenario.precision == "fp32";
-  return shardscope::predict(
-      std::move(schedule),
-      {.strategy = scenario.strategy,
-       .runtime = std::string(torchtitan_runtime),
-       .precision = scenario.precision,
-       .compute = wide ? Dtype::float32 : Dtype::bfloat16,
-       .tokens_per_step = settings.batch * settings.length * settings.micro_batches * copies,
-       .compiled = scenario.compiled,
-       .float8 = settings.float8.recipe != eager::parallel::Float8Recipe::none,
-       .allocator = scenario.allocator},
-      profile);
+JobOptions options_of_pipeline(const planner::Choice& choice, JobOptions job) {
+  const Mesh& mesh = choice.mesh;
+  job.mesh =
+      fmt::format("pipeline={},replicate={},shard={}", mesh.pipeline, mesh.replicate, mesh.shard);
+  job.strategy = mesh.shard > 1 ? name_of(choice.sharding) : name_of(ShardingStrategy::full_shard);
+  job.pipeline_schedule = name_of(choice.pipeline.schedule);
+  job.pipeline_stages = text_of_stages(choice.pipeline);
+  job.batch = choice.batch;
+  job.accumulate = choice.micro_batches;
+  job.checkpointing = planner::text_of(choice.checkpointing);
+  job.precision = name_of(choice.precision);
+  job.wrap = job.prefetch = std::nullopt;
+  return job;
+}
+
+std::vector<Prediction> predict_stages(const TorchtitanScenario& scenario,
+                                       const HardwareProfile& profile) {
+  if (size_of_axis(scenario.settings.mesh, "pp") > 1)
+    return planner::predict_stages({.settings = scenario.settings,
+                                    .place = scenario.place,
+                                    .session = scenario.session,
+                                    .strategy = scenario.strategy,
+                                    .precision = scenario.precision,
+                                    .allocator = scenario.allocator,
+                                    .assumed = scenario.assumed},
+                                   profile);
+  std::vector<Prediction> alone;
+  alone.push_back(predict_alone(scenario, profile));
+  return alone;
+}
+
+std::size_t own_stage(const TorchtitanScenario& scenario) {
+  const int stages = size_of_axis(scenario.settings.mesh, "pp");
+  return static_cast<std::size_t>(scenario.place.rank / (scenario.place.world / stages));
+}
+
+PipelineSetup setup_of(const TorchtitanScenario& scenario) {
+  const bool gpipe = scenario.settings.schedule == eager::parallel::PipelineSchedule::gpipe;
+  return {.kind = gpipe ? PipelineScheduleKind::gpipe : PipelineScheduleKind::one_f_one_b,
+          .ranks = size_of_axis(scenario.settings.mesh, "pp"),
+          .micro_batches = scenario.settings.micro_batches,
+          .options = {}};
 }
 
 std::string headline(const TorchtitanScenario& scenario) {
   const ParallelSettings& settings = scenario.settings;
+  const bool is_pipeline = size_of_axis(settings.mesh, "pp") > 1;
   const std::string micro_batches =
       settings.micro_batches > 1 ? fmt::format(" x {} micro-batches", settings.micro_batches) : "";
-  return fmt::format("torchtitan {} of {} on {} ranks ({}), batch {} x {} tokens{}, {}{}",
-                     scenario.strategy, scenario.model.class_name, scenario.place.world,
-                     scenario.mesh, settings.batch, settings.length, micro_batches,
-                     scenario.precision, compiled_words(scenario.compiled));
+  const std::string stage = is_pipeline ? fmt::format(", rank {} (pipeline rank {})",
+                                                      scenario.place.rank, own_stage(scenario))
+                                        : "";
+  return fmt::format(
+      "torchtitan {} of {} on {} ranks ({}), batch {} x {} tokens{}, {}{}{}", scenario.strategy,
+      scenario.model.class_name, scenario.place.world, scenario.mesh,
+      is_pipeline ? settings.batch / settings.micro_batches : settings.batch, settings.length,
+      micro_batches, scenario.precision, compiled_words(scenario.compiled), stage);
 }
 
 }  // namespace shardscope

@@ -1,12 +1,15 @@
-// `--runtime torchtitan`: the Llama of torchtitan under FSDP2 with tensor and context parallelism.
+// `--runtime torchtitan`: the Llama of torchtitan under FSDP2 with pipeline, tensor and
+// context parallelism.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "cli/pytorch_scenario.h"
 #include "core/pytorch/parallel/recorded_training.h"
 #include "sim/allocator/allocator_settings.h"
+#include "sim/planner/choice.h"
 #include "sim/prediction/prediction.h"
 
 namespace shardscope {
@@ -27,8 +30,18 @@ struct TorchtitanScenario {
 /// Throws Error naming option or key: what does not divide, and what is not modelled.
 TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& question);
 
-/// Simulates the scenario's rank.
-Prediction predict(const TorchtitanScenario& scenario, const HardwareProfile& profile);
+/// The options that lead to a plan's pipeline of fsdp2. What they do not say (tokens, clipping,
+/// optimizer) is `job`'s.
+JobOptions options_of_pipeline(const planner::Choice& choice, JobOptions job);
+
+/// Simulates the scenario's rank, or one rank of every stage of its pipeline, in order.
+std::vector<Prediction> predict_stages(const TorchtitanScenario& scenario,
+                                       const HardwareProfile& profile);
+/// Which of them is the scenario's rank's.
+std::size_t own_stage(const TorchtitanScenario& scenario);
+
+/// Its pipeline; of one rank where it has none.
+PipelineSetup setup_of(const TorchtitanScenario& scenario);
 
 /// "torchtitan full_shard of LlamaForCausalLM on 128 ranks (shard=16,tensor=8), ...".
 std::string headline(const TorchtitanScenario& scenario);

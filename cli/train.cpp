@@ -1,5 +1,6 @@
 // shardscope train: predicts, really trains, and lays the two over each other.
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,6 +33,7 @@
 #include "cli/output_options.h"
 #include "cli/output_path.h"
 #include "cli/own_arguments.h"
+#include "cli/pipeline_notes.h"
 #include "cli/prediction.h"
 #include "cli/summary_text.h"
 #include "cli/verb.h"
@@ -343,6 +345,7 @@ Prepared prepare(const TrainCommand& options, const ResolvedJob& resolved,
   clear_results(folder, goes_on);
   prepared.starting = std::make_unique<StartingNotice>(folder.root, job.steps);
   note_assumptions(options.output, resolved.assumed);
+  note_few_micro_batches(setup_of(scenario), options.output);
   if (job.profile.start > job.steps)
     options.output.note(fmt::format("no window: the job's begins with step {}, and the run has {}",
                                     job.profile.start, job.steps));
@@ -481,13 +484,39 @@ bool may_help_to_restart(ExitCode code) {
   return code == ExitCode::rank_lost || code == ExitCode::outside;
 }
 
+/// What a path leads to. It changes when a file system is mounted or unmounted there.
+struct FolderIdentity {
+  dev_t device = 0;
+  ino_t number = 0;
+  bool operator==(const FolderIdentity&) const = default;
+};
+
+/// Nothing where there is no such folder.
+std::optional<FolderIdentity> identity_of(const std::filesystem::path& folder) {
+  struct stat status {};
+  if (::stat(folder.c_str(), &status) != 0) return std::nullopt;
+  return FolderIdentity{.device = status.st_dev, .number = status.st_ino};
+}
+
+Error other_run_folder(const std::filesystem::path& run, const Error& cause) {
+  return Error({.where = run.string(),
+                .what = fmt::format("is no longer the folder that the job began in, so the job is "
+                                    "not started again; it ended because of: {}",
+                                    cause.what()),
+                .way_out = "go on with --resume once its file system is mounted",
+                .code = ExitCode::outside});
+}
+
 ExitCode launch_ranks(const TrainCommand& options, const Job& job) {
   const std::int64_t most = options.max_restarts.value_or(0);
+  const std::optional<FolderIdentity> begun_in = identity_of(job.output);
   for (std::int64_t restarts = 0;; ++restarts) {
     try {
       return launch({.ranks = job.ranks, .arguments = own_arguments(), .log_folder = job.output});
     } catch (const Error& error) {
       if (restarts >= most || !may_help_to_restart(error.code())) throw;
+      // A run anew would write below the mount point, on another disk.
+      if (identity_of(job.output) != begun_in) throw other_run_folder(job.output, error);
       options.output.note(fmt::format("{}\nrestart {} of {}, from the newest whole checkpoint",
                                       error.what(), restarts + 1, most));
       ::setenv(restart_variable, std::to_string(restarts + 1).c_str(), 1);

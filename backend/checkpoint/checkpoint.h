@@ -10,9 +10,17 @@
 
 #include "backend/checkpoint/checkpoint_index.h"
 #include "core/base/dtype.h"
+#include "core/base/error.h"
 #include "core/model/model.h"
 
 namespace shardscope {
+
+/// A checkpoint does not hold what was written: a checksum is wrong, or the disk does not give the
+/// bytes.
+class DamagedCheckpoint : public Error {
+ public:
+  using Error::Error;
+};
 
 class Checkpoint {
  public:
@@ -42,7 +50,8 @@ class Checkpoint {
   std::vector<std::string> states() const;
 
   /// Elements [first, first + out.size()) of a tensor, as float. Throws Error naming file and
-  /// tensor: not there, a stretch that no piece covers, a checksum that is wrong.
+  /// tensor: not there, a stretch that no piece covers. Ours throw DamagedCheckpoint for a wrong
+  /// checksum.
   virtual void read(const std::string& tensor, std::int64_t first, std::span<float> out) = 0;
 };
 

@@ -13,6 +13,7 @@
 #include "backend/base/file_descriptor.h"
 #include "backend/checkpoint/checksum.h"
 #include "core/base/error.h"
+#include "core/format/is_there.h"
 #include "core/format/safetensors.h"
 
 namespace shardscope {
@@ -100,14 +101,38 @@ std::optional<std::string> why_not_whole(const fs::path& folder) {
 }
 
 std::optional<NamedCheckpoint> newest_whole(const fs::path& checkpoints,
-                                            std::vector<std::string>& passed_over) {
+                                            std::vector<std::string>& passed_over,
+                                            const std::vector<fs::path>& damaged) {
   std::vector<NamedCheckpoint> named = named_checkpoints(checkpoints);
   for (auto one = named.rbegin(); one != named.rend(); ++one) {
+    if (std::find(damaged.begin(), damaged.end(), one->folder) != damaged.end()) continue;
     const auto why = why_not_whole(one->folder);
     if (!why) return *one;
     passed_over.push_back(fmt::format("{} is passed over: {}", one->folder.string(), *why));
   }
   return std::nullopt;
+}
+
+std::optional<std::int64_t> step_among(const fs::path& checkpoints, const fs::path& folder) {
+  std::error_code ignored;
+  for (const NamedCheckpoint& one : named_checkpoints(checkpoints))
+    if (fs::equivalent(one.folder, folder, ignored)) return one.step;
+  return std::nullopt;
+}
+
+std::vector<fs::path> set_aside_later(const fs::path& checkpoints, std::int64_t step) {
+  std::vector<fs::path> places;
+  for (const NamedCheckpoint& one : named_checkpoints(checkpoints)) {
+    if (one.step <= step) continue;
+    const std::string name = "set-aside-" + checkpoint_name(one.step);
+    fs::path place = checkpoints / name;
+    for (int again = 2; is_there(place); ++again)
+      place = checkpoints / fmt::format("{}.{}", name, again);
+    if (std::rename(one.folder.c_str(), place.c_str()) != 0) fail(place, errno);
+    places.push_back(std::move(place));
+  }
+  if (!places.empty()) sync_folder(checkpoints);
+  return places;
 }
 
 void remove_partial(const fs::path& checkpoints) {

@@ -35,10 +35,21 @@ std::vector<NamedCheckpoint> named_checkpoints(const std::filesystem::path& chec
 /// headers. Nothing: it can.
 std::optional<std::string> why_not_whole(const std::filesystem::path& folder);
 
-/// The newest checkpoint that is whole by `why_not_whole`. `passed_over` gets a line for each newer
-/// one that is not.
+/// The newest checkpoint that is whole by `why_not_whole` and none of `damaged`. `passed_over` gets
+/// a line for each newer one that is not whole.
 std::optional<NamedCheckpoint> newest_whole(const std::filesystem::path& checkpoints,
-                                            std::vector<std::string>& passed_over);
+                                            std::vector<std::string>& passed_over,
+                                            const std::vector<std::filesystem::path>& damaged = {});
+
+/// The step in the name of that one of `checkpoints` which `folder` is, by whatever path. Nothing:
+/// it lies elsewhere, or has another name ("set-aside-step-00000050").
+std::optional<std::int64_t> step_among(const std::filesystem::path& checkpoints,
+                                       const std::filesystem::path& folder);
+
+/// Renames the checkpoints of steps behind `step` ("set-aside-step-00000050"), so that none of them
+/// is the newest of a run that goes on from there; with -1 all. Their new places.
+std::vector<std::filesystem::path> set_aside_later(const std::filesystem::path& checkpoints,
+                                                   std::int64_t step);
 
 /// Removes what interrupted saves left. Before any rank saves.
 void remove_partial(const std::filesystem::path& checkpoints);

@@ -48,6 +48,13 @@ Error CheckpointReader::error(std::string what) const {
                 .way_out = "take another checkpoint; `shardscope checkpoint list` shows them"});
 }
 
+DamagedCheckpoint CheckpointReader::damaged(const Place& place, const std::string& what) const {
+  return DamagedCheckpoint(
+      {.where = folder_.string(),
+       .what = fmt::format("{} in {} {}", place.key->key, index_.files[place.file].name, what),
+       .way_out = "take another checkpoint; `shardscope checkpoint list` shows them"});
+}
+
 void CheckpointReader::open_files() {
   for (const StoredFile& file : index_.files) {
     files_.emplace_back(folder_ / file.name);
@@ -141,16 +148,19 @@ void CheckpointReader::read_checked(const Place& place, std::int64_t first, std:
   const std::int64_t to = std::min(tensor.end - tensor.begin,
                                    (end + checksum_chunk - 1) / checksum_chunk * checksum_chunk);
   chunks_.resize(static_cast<std::size_t>(to - from));
-  file.read(tensor, from, chunks_);
+  try {
+    file.read(tensor, from, chunks_);
+  } catch (const Error& error) {
+    throw damaged(place, fmt::format("cannot be read: {}", error.parts().what));
+  }
   bytes_read_ += to - from;
   const std::vector<std::uint32_t> found = chunk_checksums(chunks_);
   for (std::size_t i = 0; i < found.size(); ++i) {
     const std::uint32_t said = place.key->crc32[static_cast<std::size_t>(first_chunk) + i];
     if (found[i] == said) continue;
-    throw error(fmt::format("{} in {} is damaged behind byte {}: its checksum is {} and was {}",
-                            place.key->key, index_.files[place.file].name,
-                            from + static_cast<std::int64_t>(i) * checksum_chunk,
-                            crc32_text(found[i]), crc32_text(said)));
+    throw damaged(place, fmt::format("is damaged behind byte {}: its checksum is {} and was {}",
+                                     from + static_cast<std::int64_t>(i) * checksum_chunk,
+                                     crc32_text(found[i]), crc32_text(said)));
   }
   to_floats(tensor.dtype, chunks_.data() + (begin - from), out);
 }

@@ -54,6 +54,7 @@ class CheckpointReader final : public Checkpoint {
   /// Elements of a stored tensor, with the chunks that they lie in checked.
   void read_checked(const Place& place, std::int64_t first, std::span<float> out);
   Error error(std::string what) const;
+  DamagedCheckpoint damaged(const Place& place, const std::string& what) const;
 
   std::filesystem::path folder_;
   CheckpointIndex index_;

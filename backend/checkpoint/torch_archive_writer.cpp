@@ -51,7 +51,12 @@ class ArchiveWriter {
     write(content);
   }
 
-  void add(const std::string& name, const FloatSource& source) {
+  void add_storage(const std::string& name, const std::string& bytes) {
+    begin(name, static_cast<std::int64_t>(bytes.size()), crc32_of(bytes), storage_alignment);
+    write(bytes);
+  }
+
+  void add_storage(const std::string& name, const FloatSource& source) {
     std::uint32_t crc = 0;
     for_pieces(source, [&](std::span<const std::byte> bytes) { crc = crc32_of(bytes, crc); });
     begin(name, source.elements * 4, crc, storage_alignment);
@@ -176,36 +181,55 @@ class ArchiveWriter {
   std::uint64_t members_ = 0;
 };
 
-}  // namespace
-
-std::string pickled_tensor(const Shape& shape, std::size_t storage) {
+std::string pickled_tensor_of(std::string_view storage_class, const Shape& shape,
+                              std::size_t storage) {
   Shape strides(shape.size());
   std::int64_t elements = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
     strides[i] = elements;
     elements *= std::max<std::int64_t>(1, shape[i]);
   }
-  const std::string name =
-      pickled_tuple(pickled("storage") + pickled_name("torch", "FloatStorage") +
-                    pickled(std::to_string(storage)) + pickled("cpu") +
-                    pickled(elements_of(shape))) +
-      "Q";
+  const std::string name = pickled_tuple(pickled("storage") + pickled_name("torch", storage_class) +
+                                         pickled(std::to_string(storage)) + pickled("cpu") +
+                                         pickled(elements_of(shape))) +
+                           "Q";
   const std::string hooks = pickled_call(pickled_name("collections", "OrderedDict"), ")");
   return pickled_call(pickled_name("torch._utils", "_rebuild_tensor_v2"),
                       pickled_tuple(name + pickled(std::int64_t{0}) + pickled(shape) +
                                     pickled(strides) + pickled_boolean(false) + hooks));
 }
 
-std::int64_t write_torch_archive(AtomicFile& file, std::string_view value,
-                                 std::span<const FloatSource> storages,
-                                 std::int64_t largest_narrow) {
+template <class Storage>
+std::int64_t write_archive(AtomicFile& file, std::string_view value,
+                           std::span<const Storage> storages, std::int64_t largest_narrow) {
   ArchiveWriter archive(file, largest_narrow);
   archive.add("archive/data.pkl", whole_pickle(value));
   archive.add("archive/byteorder", "little");
   archive.add("archive/version", "3\n");
   for (std::size_t i = 0; i < storages.size(); ++i)
-    archive.add(fmt::format("archive/data/{}", i), storages[i]);
+    archive.add_storage(fmt::format("archive/data/{}", i), storages[i]);
   return archive.finish();
+}
+
+}  // namespace
+
+std::string pickled_tensor(const Shape& shape, std::size_t storage) {
+  return pickled_tensor_of("FloatStorage", shape, storage);
+}
+
+std::string pickled_byte_tensor(std::int64_t bytes, std::size_t storage) {
+  return pickled_tensor_of("ByteStorage", {bytes}, storage);
+}
+
+std::int64_t write_torch_archive(AtomicFile& file, std::string_view value,
+                                 std::span<const FloatSource> storages,
+                                 std::int64_t largest_narrow) {
+  return write_archive(file, value, storages, largest_narrow);
+}
+
+std::int64_t write_byte_archive(AtomicFile& file, std::string_view value,
+                                std::span<const std::string> storages) {
+  return write_archive(file, value, storages, largest_of_zip);
 }
 
 }  // namespace shardscope

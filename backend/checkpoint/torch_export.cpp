@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +17,7 @@
 #include "backend/checkpoint/dcp_writer.h"
 #include "backend/checkpoint/new_folder.h"
 #include "backend/checkpoint/pickle_text.h"
+#include "backend/checkpoint/random_states.h"
 #include "backend/checkpoint/streamed_file.h"
 #include "core/base/error.h"
 #include "core/format/atomic_file.h"
@@ -167,6 +171,10 @@ class OptimizerFile {
   std::map<std::string, std::int64_t> numbers_;
 };
 
+std::string joined(const std::vector<std::string>& texts) {
+  return std::accumulate(texts.begin(), texts.end(), std::string());
+}
+
 Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 /// Fields: transformers 5.24, trainer_callback.py, TrainerState. The Trainer skips as many batches
@@ -182,6 +190,9 @@ std::string trainer_state(const TrainingProgress& progress, const Job& job) {
                    {"log_history", Json::array({last})}};
   return state.dump(2) + "\n";
 }
+
+/// Of a host, whose states every process saves. Where it has fewer, the libraries load those.
+constexpr int most_gpus = 16;
 
 // Names: accelerate 1.15, utils/constants.py; transformers 5.24, trainer.py.
 class LibraryFolder {
@@ -233,6 +244,40 @@ class LibraryFolder {
                       pickled_schedule(groups_, scheduled));
     if (is_trainer())
       write_atomically(folder_ / "trainer_state.json", trainer_state(progress, job_));
+    write_random_states(progress);
+  }
+
+  /// One file a process, all alike, as after `set_seed`. The seed is another at every step, so that
+  /// what a script draws now is not what it drew when it began.
+  void write_random_states(const TrainingProgress& progress) const {
+    const auto seed =
+        static_cast<std::uint32_t>(job_.seed + static_cast<std::uint64_t>(progress.step));
+    const RandomStates states = seeded_random_states(seed, std::min(how_.world, most_gpus));
+    const std::string value =
+        is_trainer() ? trainer_random_states(states) : accelerate_random_states(states);
+    for (int rank = 0; rank < how_.world; ++rank) {
+      AtomicFile file(folder_ / random_states_name(rank));
+      write_byte_archive(file, value, states.storages);
+      file.commit();
+    }
+  }
+  std::string random_states_name(int rank) const {
+    if (!is_trainer()) return fmt::format("random_states_{}.pkl", rank);
+    return how_.world == 1 ? "rng_state.pth" : fmt::format("rng_state_{}.pth", rank);
+  }
+  /// accelerate 1.15, checkpointing.py. "step" counts micro-batches since the last update.
+  static std::string accelerate_random_states(const RandomStates& states) {
+    return pickled_dict(pickled("step") + pickled(std::int64_t{0}) + pickled("random_state") +
+                        states.python + pickled("numpy_random_seed") + states.numpy +
+                        pickled("torch_manual_seed") + states.cpu +
+                        pickled("torch_cuda_manual_seed") + pickled_list(joined(states.gpus)));
+  }
+  /// transformers 5.24, trainer.py: one process keeps the state of one GPU.
+  std::string trainer_random_states(const RandomStates& states) const {
+    return pickled_dict(
+        pickled("python") + states.python + pickled("numpy") + states.numpy + pickled("cpu") +
+        states.cpu + pickled("cuda") +
+        (how_.world == 1 ? states.gpus.front() : pickled_list(joined(states.gpus))));
   }
 
   Checkpoint& from_;

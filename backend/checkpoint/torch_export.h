@@ -32,8 +32,8 @@ struct TorchFolder {
 };
 
 /// What `Accelerator.load_state` or `Trainer.train(resume_from_checkpoint=...)` reads: parameters,
-/// the optimizer with its param_groups, the schedule, the Trainer's step. No random states: our
-/// training draws none, so those of the script that goes on are right. Throws Error (bad_input) for
+/// the optimizer with its param_groups, the schedule, the Trainer's step, and random states for a
+/// script that draws numbers, which our training does not. Throws Error (bad_input) for
 /// a checkpoint that no job of ours saved: it does not say the optimizer's settings.
 void export_for_library(Checkpoint& from, const TorchFolder& how,
                         const std::filesystem::path& place);

@@ -86,7 +86,10 @@ Variables environment_of(const RecordedCommand& command, const RecorderFiles& fi
   put_in_front(variables, "LD_PRELOAD", files.device.string());
   put_in_front(variables, "LD_LIBRARY_PATH", files.device.parent_path().string());
   put_in_front(variables, "PYTHONPATH", files.python.string());
-  variables.try_emplace("PYTHONHASHSEED", "0");  // two recordings of a script shall be the same
+  // Two recordings of a script shall be the same: transformers reads weights in threads, which it
+  // does not wait for in any order.
+  variables.try_emplace("PYTHONHASHSEED", "0");
+  variables.try_emplace("HF_DEACTIVATE_ASYNC_LOAD", "1");
   variables["SHARDSCOPE_RECORD"] = fs::absolute(command.folder).string();
   variables["SHARDSCOPE_RECORD_TIME"] = name_of(command.time);
   variables["SHARDSCOPE_DEVICE_NAME"] = device.name;

@@ -15,6 +15,9 @@
 #include "backend/checkpoint/checkpoint_reader.h"
 #include "backend/checkpoint/checkpoint_writer.h"
 #include "backend/checkpoint/foreign_reader.h"
+#include "backend/comm/shared_text.h"
+#include "backend/train/fault_injector.h"
+#include "backend/train/required_run_folder.h"
 #include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "core/format/is_there.h"
@@ -40,15 +43,6 @@ double thread_seconds() {
   return static_cast<double>(time.tv_sec) + nano * static_cast<double>(time.tv_nsec);
 }
 
-/// Rank 0's text, on all ranks.
-std::string from_rank_0(std::string text, Communicator& world) {
-  std::int64_t length = static_cast<std::int64_t>(text.size());
-  world.broadcast(std::as_writable_bytes(std::span(&length, 1)), 0);
-  text.resize(static_cast<std::size_t>(length));
-  if (length > 0) world.broadcast(std::as_writable_bytes(std::span(text)), 0);
-  return text;
-}
-
 /// The thread that writes gives way to those that train.
 void be_nice() {
   constexpr int niceness = 10;
@@ -62,13 +56,20 @@ std::string new_attempt() {
                      std::chrono::duration_cast<std::chrono::microseconds>(now).count());
 }
 
+Error injected_failure(const fs::path& partial) {
+  return Error({.where = partial.string(),
+                .what = fmt::format("cannot be written: {} asks for that", fault_variable),
+                .way_out = {},
+                .code = ExitCode::outside});
+}
+
 std::string failure_key(std::int64_t step) { return fmt::format("checkpoint_failed/{}", step); }
 
 fs::path chosen_folder(const ResumeChoice& choice, const Job& job) {
   const fs::path checkpoints = checkpoints_of(job.output);
   if (choice.newest) {
     std::vector<std::string> passed_over;
-    const auto newest = newest_whole(checkpoints, passed_over);
+    const auto newest = newest_whole(checkpoints, passed_over, choice.damaged);
     for (const std::string& line : passed_over) fmt::print(stderr, "{}\n", line);
     if (newest) return newest->folder;
   }
@@ -98,16 +99,10 @@ Checkpointer::Checkpointer(const Job& job, Trainer& trainer, Communicator& world
       world_(world),
       session_(session),
       checkpoints_(checkpoints_of(job.output)),
-      attempt_(new_attempt()) {
+      attempt_(new_attempt()),
+      failing_save_(failing_save_of(process_variables(), world.rank())) {
   if (job.checkpoint.every == 0) return;
-  const int stages = trainer.schedule().strategy.mesh.pipeline;
-  if (job.checkpoint.kind == CheckpointKind::full && stages > 1) {
-    throw Error(
-        {.where = "checkpoint.kind",
-         .what = fmt::format("full does not gather over the {} stages of a pipeline", stages),
-         .way_out = "give sharded; `shardscope checkpoint merge` makes it full"});
-  }
-  attempt_ = from_rank_0(attempt_, world);
+  attempt_ = shared_text(attempt_, 0, world);
   if (world.rank() == 0) config_ = read_whole(config_path(job.model));
 }
 
@@ -182,7 +177,9 @@ void Checkpointer::write(const TrainingProgress& progress) {
   const int rank = world_.rank(), world = world_.size();
   const fs::path partial = checkpoints_ / partial_name(progress.step, attempt_);
   try {
+    require_run_folder(job_.output);
     create_folder(partial);
+    if (progress.step == failing_save_) throw injected_failure(partial);
     if (job_.checkpoint.kind == CheckpointKind::full) {
       const JsonValue config =
           JsonValue::parse(config_, config_path(job_.model).string(), DuplicateKeys::last_wins);
@@ -276,7 +273,7 @@ std::shared_ptr<Checkpoint> resumed_foreign(const fs::path& folder, const Resume
 std::shared_ptr<Checkpoint> open_checkpoint(const ResumeChoice& choice, const Job& job,
                                             Communicator& world) {
   const fs::path chosen =
-      from_rank_0(world.rank() == 0 ? chosen_folder(choice, job).string() : "", world);
+      shared_text(world.rank() == 0 ? chosen_folder(choice, job).string() : "", 0, world);
   if (chosen.empty()) return nullptr;
   if (!is_there(chosen / checkpoint_index_name))
     return resumed_foreign(chosen, choice, job, world.size());

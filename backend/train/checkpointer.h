@@ -1,11 +1,14 @@
 // Saves a run while it trains.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "backend/checkpoint/checkpoint_index.h"
 #include "backend/comm/communicator.h"
@@ -76,6 +79,8 @@ class Checkpointer {
   };
   Cost cost_;
   std::string last_failure_;  ///< empty: the last save is on the disk
+  /// The step whose save a test lets this rank fail.
+  std::optional<std::int64_t> failing_save_;
 };
 
 /// Where a run goes on.
@@ -86,6 +91,8 @@ struct ResumeChoice {
   /// Global token offset at which the data goes on, where another library saved the checkpoint;
   /// none: behind as many steps of this job as it has done.
   std::optional<std::int64_t> next_token = {};
+  /// Checkpoints that `newest` passes over: reading them showed that they are damaged.
+  std::vector<std::filesystem::path> damaged = {};
 };
 /// Collective: rank 0 chooses, all open the same, ours or another library's. Null: there is none,
 /// and that is allowed. Throws Error.

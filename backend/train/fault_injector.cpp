@@ -18,19 +18,20 @@
 namespace shardscope {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Fault::Kind>, 5> kinds{
+constexpr std::array<std::pair<std::string_view, Fault::Kind>, 6> kinds{
     {{"kill", Fault::Kind::kill},
      {"hang", Fault::Kind::hang},
      {"slow", Fault::Kind::slow},
      {"flip", Fault::Kind::flip},
-     {"nan", Fault::Kind::nan}}};
+     {"nan", Fault::Kind::nan},
+     {"write", Fault::Kind::write}}};
 
 Error refused(const std::string& text) {
   return Error({.where = fault_variable,
                 .what = fmt::format("\"{}\" is no fault", text),
                 .way_out =
-                    "give kill, hang, slow, flip or nan, then rank=R,step=S and, for flip and "
-                    "nan always, operation=NAME: kill,rank=1,step=5"});
+                    "give kill, hang, slow, flip, nan or write, then rank=R,step=S and, for flip "
+                    "and nan always, operation=NAME: kill,rank=1,step=5"});
 }
 
 template <class Number>
@@ -76,6 +77,7 @@ class FaultInjector : public Probe {
         return;
       case Fault::Kind::flip:
       case Fault::Kind::nan:
+      case Fault::Kind::write:
         return;  // when it has written
     }
   }
@@ -140,13 +142,29 @@ Fault parse_fault(const std::string& text) {
   return fault;
 }
 
+namespace {
+
+std::optional<Fault> fault_of(const Variables& variables, int rank) {
+  const auto asked = variables.find(fault_variable);
+  if (asked == variables.end() || variables.contains(restart_variable)) return std::nullopt;
+  Fault fault = parse_fault(asked->second);
+  if (fault.rank != rank) return std::nullopt;
+  return fault;
+}
+
+}  // namespace
+
 std::unique_ptr<Probe> fault_injector_of(const Variables& variables, int rank,
                                          const Executor& executor) {
-  const auto asked = variables.find(fault_variable);
-  if (asked == variables.end() || variables.contains(restart_variable)) return nullptr;
-  Fault fault = parse_fault(asked->second);
-  if (fault.rank != rank) return nullptr;
-  return std::make_unique<FaultInjector>(std::move(fault), executor);
+  std::optional<Fault> fault = fault_of(variables, rank);
+  if (!fault || fault->kind == Fault::Kind::write) return nullptr;
+  return std::make_unique<FaultInjector>(std::move(*fault), executor);
+}
+
+std::optional<std::int64_t> failing_save_of(const Variables& variables, int rank) {
+  const std::optional<Fault> fault = fault_of(variables, rank);
+  if (!fault || fault->kind != Fault::Kind::write) return std::nullopt;
+  return fault->step;
 }
 
 }  // namespace shardscope

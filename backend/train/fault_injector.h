@@ -17,14 +17,16 @@ inline constexpr const char* restart_variable = "SHARDSCOPE_RESTART";
 inline constexpr const char* fault_variable = "SHARDSCOPE_FAULT";
 
 /// "KIND,rank=R,step=S[,operation=NAME][,seconds=T]". A fault comes once, in the step's first
-/// operation or the named one; `flip` and `nan` need a name.
+/// operation or the named one; `flip` and `nan` need a name. `write` comes when the rank saves that
+/// step.
 struct Fault {
   enum class Kind : std::uint8_t {
     kill,  ///< SIGKILL
     hang,  ///< never comes back
     slow,  ///< comes back after `seconds`
     flip,  ///< the highest exponent bit of the first number that the operation wrote
-    nan    ///< that number is none any more
+    nan,   ///< that number is none any more
+    write  ///< the rank's part of the step's checkpoint cannot be written
   };
   Kind kind = Kind::kill;
   int rank = 0;
@@ -36,8 +38,10 @@ struct Fault {
 /// Throws Error naming the variable.
 Fault parse_fault(const std::string& text);
 
-/// The fault that the variables ask of this rank; null: none. A restarted job has none.
+/// The fault in a step that the variables ask of this rank; null: none. A restarted job has none.
 std::unique_ptr<Probe> fault_injector_of(const Variables& variables, int rank,
                                          const Executor& executor);
+/// The step whose checkpoint this rank is to fail to write; none: as above.
+std::optional<std::int64_t> failing_save_of(const Variables& variables, int rank);
 
 }  // namespace shardscope

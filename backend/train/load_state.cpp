@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "backend/train/parameter_storage.h"
 #include "backend/train/start_weights.h"
 #include "core/base/error.h"
@@ -55,6 +57,14 @@ void load_state(const std::shared_ptr<Checkpoint>& checkpoint, const Model& mode
   for (const OptimizerState& state : optimizer_states)
     fill_storages(saved_state(checkpoint, model, std::string(state.name)), model,
                   state_storages(executor, state));
+}
+
+void clear_optimizer_states(const Model& model, const Executor& executor) {
+  const ParameterSource zeros = [](ParameterId, std::int64_t, std::span<float> out) {
+    std::ranges::fill(out, 0.0F);
+  };
+  for (const OptimizerState& state : optimizer_states)
+    fill_storages(zeros, model, state_storages(executor, state));
 }
 
 }  // namespace shardscope

@@ -19,4 +19,7 @@ ParameterSource saved_parameters(std::shared_ptr<Checkpoint> checkpoint, const M
 void load_state(const std::shared_ptr<Checkpoint>& checkpoint, const Model& model,
                 const Executor& executor);
 
+/// Sets the optimizer states to zero, as they are before the first step.
+void clear_optimizer_states(const Model& model, const Executor& executor);
+
 }  // namespace shardscope

@@ -8,47 +8,46 @@
 namespace shardscope {
 namespace {
 
-/// Elements of a unit's most exact storage that a rank keeps.
-std::int64_t elements_by_rank(const Model& model, const Strategy& strategy, const Unit& unit) {
+/// Whether a rank keeps only its shard of a unit's most exact storage.
+bool are_parameters_sharded(const Model& model, const Strategy& strategy, const Unit& unit) {
   const Sharding sharding = sharding_of(strategy);
   const bool trained = model.parameters[unit.slots.front().parameter.value].trainable;
   const bool keeps_master = trained && has_master(strategy);
-  const bool is_sharded = keeps_master ? sharding.optimizer_states : sharding.parameters;
-  return is_sharded ? unit.shard_elements : unit.padded_elements;
+  return keeps_master ? sharding.optimizer_states : sharding.parameters;
 }
 
 }  // namespace
 
 ParameterGather::ParameterGather(const Model& model, const std::vector<UnitPlan>& plans,
                                  Executor& executor, Communicator& world)
+    : ParameterGather(model, plans, executor, world, exact_storages(executor),
+                      Gathered::parameters) {}
+
+ParameterGather::ParameterGather(const Model& model, const std::vector<UnitPlan>& plans,
+                                 Executor& executor, Communicator& world,
+                                 std::vector<UnitStorage> storages)
+    : ParameterGather(model, plans, executor, world, std::move(storages), Gathered::state) {}
+
+ParameterGather::ParameterGather(const Model& model, const std::vector<UnitPlan>& plans,
+                                 Executor& executor, Communicator& world,
+                                 std::vector<UnitStorage> storages, Gathered what)
     : executor_(executor),
       world_(world),
-      storages_(exact_storages(executor)),
+      storages_(std::move(storages)),
       places_(model.parameters.size()) {
   const Strategy& strategy = executor.schedule().strategy;
   const int ranks = strategy.mesh.replicate * strategy.mesh.shard;
   for (std::size_t stage = plans.size(); stage-- > 0;) {
     const std::vector<Unit>& units = plans[stage].units;
     for (std::size_t u = 0; u < units.size(); ++u) {
+      if (units[u].slots.empty()) continue;
+      const bool is_sharded = what == Gathered::state
+                                  ? sharding_of(strategy).optimizer_states
+                                  : are_parameters_sharded(model, strategy, units[u]);
+      const std::int64_t by_owner = is_sharded ? units[u].shard_elements : units[u].padded_elements;
       for (const FlatSlot& slot : units[u].slots)
-        places_[slot.parameter.value] = {static_cast<int>(stage) * ranks, u, slot.offset,
-                                         elements_by_rank(model, strategy, units[u])};
+        places_[slot.parameter.value] = {static_cast<int>(stage) * ranks, u, slot.offset, by_owner};
     }
-  }
-}
-
-ParameterGather::ParameterGather(const Model& model, Executor& executor, Communicator& world,
-                                 std::vector<UnitStorage> storages)
-    : executor_(executor),
-      world_(world),
-      storages_(std::move(storages)),
-      places_(model.parameters.size()) {
-  for (const UnitStorage& storage : storages_) {
-    const Unit& unit = *storage.unit;
-    const auto index = static_cast<std::size_t>(&unit - executor.schedule().units.data());
-    const std::int64_t by_owner = storage.is_whole() ? unit.padded_elements : unit.shard_elements;
-    for (const FlatSlot& slot : unit.slots)
-      places_[slot.parameter.value] = {0, index, slot.offset, by_owner};
   }
 }
 

@@ -22,9 +22,9 @@ class ParameterGather {
   /// (`unit_plans`).
   ParameterGather(const Model& model, const std::vector<UnitPlan>& plans, Executor& executor,
                   Communicator& world);
-  /// Of what `storages` hold, without a pipeline.
-  ParameterGather(const Model& model, Executor& executor, Communicator& world,
-                  std::vector<UnitStorage> storages);
+  /// Of a state of the trained parameters, which `storages` hold.
+  ParameterGather(const Model& model, const std::vector<UnitPlan>& plans, Executor& executor,
+                  Communicator& world, std::vector<UnitStorage> storages);
 
   /// All ranks call it with the same piece; on rank 0, `out` becomes elements [first, first +
   /// elements) of the parameter. On other ranks `out` is empty.
@@ -32,6 +32,10 @@ class ParameterGather {
               std::span<float> out);
 
  private:
+  enum class Gathered : std::uint8_t { parameters, state };
+  ParameterGather(const Model& model, const std::vector<UnitPlan>& plans, Executor& executor,
+                  Communicator& world, std::vector<UnitStorage> storages, Gathered what);
+
   struct Place {
     int first_rank = 0;  ///< of the stage that has it
     std::size_t unit = 0;

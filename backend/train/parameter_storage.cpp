@@ -80,6 +80,11 @@ std::vector<UnitStorage> unit_storages(const Executor& executor, StoredParameter
   return storages;
 }
 
+bool keeps_state(const Optimizer& optimizer, const OptimizerState& state) {
+  if (optimizer.kind == OptimizerKind::adamw) return state.buffer.starts_with("adam");
+  return state.buffer == "momentum" && optimizer.momentum != 0;
+}
+
 std::vector<UnitStorage> state_storages(const Executor& executor, const OptimizerState& state) {
   const Dtype dtype = dtypes_of(executor.schedule().strategy.precision).updated;
   std::vector<UnitStorage> storages;

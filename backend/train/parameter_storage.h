@@ -56,6 +56,7 @@ struct OptimizerState {
 };
 inline constexpr std::array<OptimizerState, 3> optimizer_states{
     {{"exp_avg", "adam_m"}, {"exp_avg_sq", "adam_v"}, {"momentum_buffer", "momentum"}}};
+bool keeps_state(const Optimizer& optimizer, const OptimizerState& state);
 /// The storage of a state in all units that have it; none where the optimizer has no such state.
 std::vector<UnitStorage> state_storages(const Executor& executor, const OptimizerState& state);
 

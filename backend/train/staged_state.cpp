@@ -136,40 +136,48 @@ void StagedState::copy(Trainer& trainer) {
 void StagedState::gather(Trainer& trainer, Communicator& world) {
   const Model& model = trainer.model();
   Executor& executor = trainer.executor();
+  const std::vector<UnitPlan> plans = trainer.unit_plans();
+  const bool rounds_frozen =
+      dtypes_of(executor.schedule().strategy.precision).compute != Dtype::float32;
   whole_.clear();
-  const auto gather_state = [&](std::string_view state, std::vector<UnitStorage> storages) {
-    if (storages.empty()) return;
-    std::vector<bool> is_kept(model.parameters.size()), rounded(model.parameters.size());
-    for (const UnitStorage& storage : storages)
-      for (const FlatSlot& slot : storage.unit->slots) {
-        is_kept[slot.parameter.value] = true;
-        rounded[slot.parameter.value] = is_rounded(storage, model);
-      }
-    ParameterGather pieces(model, executor, world, std::move(storages));
-    WholeTensors whole{.state = std::string(state), .by_parameter = {}};
-    whole.by_parameter.resize(model.parameters.size());
-    for (std::size_t p = 0; p < model.parameters.size(); ++p) {
-      if (!is_kept[p]) continue;
-      const std::int64_t elements = model.parameters[p].elements();
-      std::vector<float>& values = whole.by_parameter[p];
-      if (world.rank() == 0) values.resize(static_cast<std::size_t>(elements));
-      for (std::int64_t first = 0; first < elements; first += elements_at_once) {
-        const std::int64_t count = std::min(elements_at_once, elements - first);
-        const std::span<float> out =
-            values.empty() ? std::span<float>()
-                           : std::span(values).subspan(static_cast<std::size_t>(first),
-                                                       static_cast<std::size_t>(count));
-        if (!rounded[p])
-          pieces.gather(ParameterId::of(p), first, count, out);
-        else if (world.rank() == 0)
-          trainer.start_weights()(ParameterId::of(p), first, out);
-      }
+
+  ParameterGather parameters(model, plans, executor, world);
+  gather_whole(parameters_state, trainer, world, [&](ParameterId p) {
+    const bool is_rounded = rounds_frozen && !model.parameters[p.value].trainable;
+    return is_rounded ? nullptr : &parameters;
+  });
+  for (const OptimizerState& state : optimizer_states) {
+    if (!keeps_state(trainer.schedule().workload.optimizer, state)) continue;
+    ParameterGather values(model, plans, executor, world, state_storages(executor, state));
+    gather_whole(state.name, trainer, world, [&](ParameterId) { return &values; });
+  }
+}
+
+/// `from`: where a parameter's values are gathered from; null: they are the start weights.
+void StagedState::gather_whole(std::string_view state, Trainer& trainer, Communicator& world,
+                               const std::function<ParameterGather*(ParameterId)>& from) {
+  const Model& model = trainer.model();
+  WholeTensors whole{.state = std::string(state), .by_parameter = {}};
+  whole.by_parameter.resize(model.parameters.size());
+  for (std::size_t p = 0; p < model.parameters.size(); ++p) {
+    if (state != parameters_state && !model.parameters[p].trainable) continue;
+    const std::int64_t elements = model.parameters[p].elements();
+    std::vector<float>& values = whole.by_parameter[p];
+    if (world.rank() == 0) values.resize(static_cast<std::size_t>(elements));
+    ParameterGather* const gather = from(ParameterId::of(p));
+    for (std::int64_t first = 0; first < elements; first += elements_at_once) {
+      const std::int64_t count = std::min(elements_at_once, elements - first);
+      const std::span<float> out = values.empty()
+                                       ? std::span<float>()
+                                       : std::span(values).subspan(static_cast<std::size_t>(first),
+                                                                   static_cast<std::size_t>(count));
+      if (gather)
+        gather->gather(ParameterId::of(p), first, count, out);
+      else if (world.rank() == 0)
+        trainer.start_weights()(ParameterId::of(p), first, out);
     }
-    if (world.rank() == 0) whole_.push_back(std::move(whole));
-  };
-  gather_state(parameters_state, exact_storages(executor));
-  for (const OptimizerState& state : optimizer_states)
-    gather_state(state.name, state_storages(executor, state));
+  }
+  if (world.rank() == 0) whole_.push_back(std::move(whole));
 }
 
 std::int64_t StagedState::bytes() const {

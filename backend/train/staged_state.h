@@ -3,11 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/base/memory_mapping.h"
 #include "backend/checkpoint/checkpoint_writer.h"
 #include "backend/checkpoint/full_checkpoint.h"
+#include "backend/train/parameter_gather.h"
 #include "backend/train/parameter_storage.h"
 #include "backend/train/trainer.h"
 #include "core/native/job.h"
@@ -56,6 +60,8 @@ class StagedState {
   void plan_flat(const UnitStorage& storage, std::string_view state, const Trainer& trainer);
   void copy(Trainer& trainer);
   void gather(Trainer& trainer, Communicator& world);
+  void gather_whole(std::string_view state, Trainer& trainer, Communicator& world,
+                    const std::function<ParameterGather*(ParameterId)>& from);
 
   std::vector<std::vector<UnitStorage>> storages_;
   std::vector<Source> sources_;  ///< of tensors_

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,7 @@
 #include "backend/train/fault_injector.h"
 #include "backend/train/line_file.h"
 #include "backend/train/progress.h"
+#include "backend/train/required_run_folder.h"
 #include "backend/train/same_job.h"
 #include "backend/train/save_model.h"
 #include "backend/train/stop_request.h"
@@ -170,13 +172,8 @@ class Run {
         progress_(job.steps, options.quiet || !leads_) {
     if (leads_) remove_partial(checkpoints_of(job.output));
     require_same_job(job, *world_);
-    std::shared_ptr<Checkpoint> checkpoint;
-    if (options.resume) checkpoint = open_checkpoint(*options.resume, job, *world_);
-    if (!checkpoint) require_same_weights(job, *world_);
-    if (leads_) metrics_.emplace(start_run_folder(job, checkpoint.get()));
     note(marks_, fmt::format("communicator ({})", world_->description()), device_->memory());
-    trainer_.emplace(job, *world_, *device_, checkpoint);
-    if (leads_ && checkpoint) tell_resumed(*checkpoint);
+    make_trainer();
     for (const std::string& chosen : trainer_->schedule().assumed)
       if (leads_ && !options_.quiet) fmt::print(stderr, "{}\n", chosen);
     checkpointer_.emplace(job, *trainer_, *world_, session_.get());
@@ -209,6 +206,7 @@ class Run {
   }
 
   void leave_results() {
+    if (saw_folder_) require_run_folder(job_.output);
     if (ran_steps_)
       leave_trace();
     else
@@ -223,6 +221,47 @@ class Run {
   }
 
  private:
+  void make_trainer() {
+    std::optional<ResumeChoice> choice = options_.resume;
+    std::shared_ptr<Checkpoint> checkpoint = begun_from(choice);
+    // Where the newest was asked for, and reading shows that it is damaged, the one before is next.
+    const auto next = [&](const DamagedCheckpoint& damage) {
+      std::error_code ignored;
+      const bool is_given =
+          std::filesystem::equivalent(checkpoint->folder(), choice->checkpoint, ignored);
+      if (!choice->newest || is_given) throw damage;
+      const Error::Parts& said = damage.parts();
+      if (leads_) fmt::print(stderr, "{} is passed over: {}\n", said.where, said.what);
+      choice->damaged.push_back(checkpoint->folder());
+      return checkpoint = begun_from(choice);
+    };
+    trainer_.emplace(job_, *world_, *device_, checkpoint, next);
+    saw_folder_ = is_there(RunFolder{job_.output}.job());
+    if (leads_ && checkpoint) tell_resumed(*checkpoint);
+  }
+
+  /// Where the run begins: the chosen checkpoint, or null. Leaves the run folder as it is then.
+  std::shared_ptr<Checkpoint> begun_from(const std::optional<ResumeChoice>& choice) {
+    std::shared_ptr<Checkpoint> checkpoint;
+    if (choice) checkpoint = open_checkpoint(*choice, job_, *world_);
+    if (!checkpoint) require_same_weights(job_, *world_);
+    if (leads_ && choice) set_aside_others(checkpoint.get());
+    if (leads_) metrics_.emplace(start_run_folder(job_, checkpoint.get()));
+    return checkpoint;
+  }
+
+  /// What this run does not follow. Else a restart would go on from there, and new checkpoints
+  /// would be removed as older than those.
+  void set_aside_others(const Checkpoint* followed) const {
+    const std::filesystem::path checkpoints = checkpoints_of(job_.output);
+    std::optional<std::int64_t> step;
+    if (followed) step = step_among(checkpoints, followed->folder());
+    const std::string which =
+        step ? fmt::format("newer than step {}", *step) : "that this run does not follow";
+    for (const std::filesystem::path& place : set_aside_later(checkpoints, step.value_or(-1)))
+      fmt::print(stderr, "a checkpoint {} is renamed: {}\n", which, place.string());
+  }
+
   void leave_trace() {
     if (job_.check && !options_.quiet) report_memory(*trainer_, environment_.rank);
     const RunFacts facts = facts_of(*trainer_, *world_, options_);
@@ -321,6 +360,8 @@ class Run {
   std::optional<Trainer> trainer_;
   std::optional<Checkpointer> checkpointer_;
   bool ran_steps_ = false;
+  /// Another host may have a folder of its own, where a run without checkpoints leaves its traces.
+  bool saw_folder_ = false;
 };
 
 }  // namespace

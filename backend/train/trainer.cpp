@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "backend/comm/shared_text.h"
 #include "backend/train/load_state.h"
 #include "backend/train/start_weights.h"
 #include "core/base/error.h"
@@ -88,7 +89,7 @@ Error not_finite(const StepMetrics& metrics, const std::string& more = {}) {
 }  // namespace
 
 Trainer::Trainer(const Job& job, Communicator& world, Device& device,
-                 std::shared_ptr<Checkpoint> resume_from)
+                 std::shared_ptr<Checkpoint> resume_from, const NextCheckpoint& next)
     : job_(job),
       resumed_from_(std::move(resume_from)),
       start_(start_of(job, resumed_from_.get())),
@@ -106,11 +107,54 @@ Trainer::Trainer(const Job& job, Communicator& world, Device& device,
                                    : shardscope::start_weights(job, model_)),
       steps_done_(start_.step),
       skipped_steps_(start_.skipped_steps) {
-  if (resumed_from_)
-    load_state(resumed_from_, model_, executor_);
-  else
-    load_start_weights(start_weights_, model_, executor_);
+  load(world, next);
   executor_.run_init();
+}
+
+void Trainer::load(Communicator& world, const NextCheckpoint& next) {
+  const bool was_tried = resumed_from_ != nullptr;
+  while (resumed_from_) {
+    const std::optional<DamagedCheckpoint> damage = load_together(world);
+    if (!damage) return;
+    if (!next) throw *damage;
+    begin_at(next(*damage));
+  }
+  // A damaged checkpoint may have filled them before its damage was met.
+  if (was_tried) clear_optimizer_states(model_, executor_);
+  load_start_weights(start_weights_, model_, executor_);
+}
+
+/// What the first rank that found any damage says of it; the same on all ranks.
+std::optional<DamagedCheckpoint> Trainer::load_together(Communicator& world) {
+  std::string damage;
+  try {
+    load_state(resumed_from_, model_, executor_);
+  } catch (const DamagedCheckpoint& error) {
+    damage = error.parts().what;
+  }
+  std::vector<std::uint8_t> is_damaged(static_cast<std::size_t>(world.size()));
+  const std::uint8_t own = damage.empty() ? 0 : 1;
+  executor_.between_steps([&] {
+    world.all_gather(std::as_bytes(std::span(&own, 1)),
+                     std::as_writable_bytes(std::span(is_damaged)));
+  });
+  const auto first = std::ranges::find(is_damaged, 1) - is_damaged.begin();
+  if (first == world.size()) return std::nullopt;
+  executor_.between_steps([&] { damage = shared_text(damage, static_cast<int>(first), world); });
+  return DamagedCheckpoint({.where = resumed_from_->folder().string(),
+                            .what = damage,
+                            .way_out = "take another checkpoint; `shardscope checkpoint list` "
+                                       "shows them"});
+}
+
+void Trainer::begin_at(std::shared_ptr<Checkpoint> checkpoint) {
+  resumed_from_ = std::move(checkpoint);
+  start_ = start_of(job_, resumed_from_.get());
+  plan_ = usable_plan(job_, start_, model_, schedule_, tokens_);
+  start_weights_ = resumed_from_ ? saved_parameters(resumed_from_, model_)
+                                 : shardscope::start_weights(job_, model_);
+  steps_done_ = start_.step;
+  skipped_steps_ = start_.skipped_steps;
 }
 
 std::vector<UnitPlan> Trainer::unit_plans() const {

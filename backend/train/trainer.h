@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,14 +26,19 @@
 
 namespace shardscope {
 
+/// Collective: the checkpoint to take in place of a damaged one; null: the start weights.
+using NextCheckpoint = std::function<std::shared_ptr<Checkpoint>(const DamagedCheckpoint&)>;
+
 class Trainer {
  public:
   /// Collective over `world`; each rank gives the same job. Reads model and data, lays out memory,
   /// loads or draws the start weights. `job`, `world` and `device` must outlive the trainer. Throws
   /// Error for whatever the job gets wrong. With `resume_from`, goes on from that checkpoint,
-  /// whatever its layout: model, optimizer, schedule of the learning rate and data continue.
+  /// whatever its layout: model, optimizer, schedule of the learning rate and data continue. Where
+  /// a rank reads something damaged, all ranks ask `next` what to go on from; without it they throw
+  /// DamagedCheckpoint.
   Trainer(const Job& job, Communicator& world, Device& device,
-          std::shared_ptr<Checkpoint> resume_from = nullptr);
+          std::shared_ptr<Checkpoint> resume_from = nullptr, const NextCheckpoint& next = {});
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
@@ -61,6 +67,9 @@ class Trainer {
   std::int64_t tokens_per_step() const { return plan_.global_inputs() * plan_.micro_batches; }
 
  private:
+  void load(Communicator& world, const NextCheckpoint& next);
+  std::optional<DamagedCheckpoint> load_together(Communicator& world);
+  void begin_at(std::shared_ptr<Checkpoint> checkpoint);
   void read_inputs();
   StepResult run_once(const StopRequests& requests, bool timed, std::int64_t begin_ns);
   StepResult settled(StepResult bad, bool timed, std::int64_t begin_ns);

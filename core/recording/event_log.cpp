@@ -45,6 +45,7 @@ LogKind kind_of(std::string_view name) {
       {"tuning", Kind::tuning},
       {"unknown", Kind::unknown},
       {"invented", Kind::invented},
+      {"asked", Kind::asked},
       {"torch", Kind::torch},
       {"statistics", Kind::statistics}};
   const auto known = kinds.find(name);
@@ -98,6 +99,7 @@ EventLog::EventLog(const std::filesystem::path& path)
   // What was reserved and not written.
   rest = rest.substr(0, rest.find('\0'));
   if (!rest.starts_with(version)) throw damaged(path.string(), "is no log of a recording");
+  lines_.reserve(static_cast<std::size_t>(std::ranges::count(rest, '\n')));
   for (std::size_t number = 1; !rest.empty(); ++number) {
     const std::size_t end = rest.find('\n');
     if (end == std::string_view::npos) break;  // the process was killed while it wrote
@@ -115,9 +117,11 @@ void EventLog::read_line(std::string_view line, std::size_t number) {
     if (fields) texts_.push_back(*fields);
     return;
   }
+  const LogKind kind = kind_of(second);
+  if (kind == LogKind::other) return;
   if (const auto thread = number_of(first))
     lines_.push_back({.thread = static_cast<int>(*thread),
-                      .kind = kind_of(second),
+                      .kind = kind,
                       .fields = fields.value_or(std::string_view()),
                       .number = number});
 }

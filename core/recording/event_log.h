@@ -37,6 +37,7 @@ enum class LogKind : std::uint8_t {
   tuning,
   unknown,
   invented,
+  asked,
   torch,
   statistics,
 };
@@ -59,7 +60,8 @@ struct LogLine {
 /// into the text.
 class EventLog {
  public:
-  /// Throws Error where the file cannot be read or is of another version.
+  /// Throws Error where the file cannot be read or is of another version. Lines of other kinds are
+  /// left out.
   explicit EventLog(const std::filesystem::path& path);
   EventLog(const EventLog&) = delete;
   EventLog& operator=(const EventLog&) = delete;

@@ -122,6 +122,7 @@ class Reader {
         return tuning(line);
       case LogKind::unknown:
       case LogKind::invented:
+      case LogKind::asked:
       case LogKind::torch:
       case LogKind::statistics:
       case LogKind::other:
@@ -136,6 +137,8 @@ class Reader {
       recording_.invented.push_back(fmt::format("{}, read by {}",
                                                 operator_name(log_.text(line.integer(0))),
                                                 operator_name(log_.text(line.integer(1)))));
+    if (line.kind == LogKind::asked && threads_.of(line.thread).tuning == 0)
+      ++recording_.timed_answers;
     if (line.kind == LogKind::torch) recording_.torch = line.text(0);
     if (line.kind == LogKind::statistics) statistics(line);
   }

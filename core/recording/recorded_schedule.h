@@ -29,7 +29,9 @@ struct Recording {
   std::int64_t kernels = 0;         ///< launches in all
   std::int64_t unseen_kernels = 0;  ///< of these, of no operator: compiled, or outside of any
   std::int64_t tuning_kernels = 0;  ///< beside these, while kernels were tuned: left out
-  bool is_whole = true;             ///< the process ended by itself
+  /// Questions of the script to the device's time: is an event over, how long was it.
+  std::int64_t timed_answers = 0;
+  bool is_whole = true;  ///< the process ended by itself
 };
 
 struct RecordedPlace {

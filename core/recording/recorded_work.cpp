@@ -209,16 +209,20 @@ void RecordedWork::copy(const LogLine& line) {
                                           .dtype = Dtype::uint8,
                                           .bytes = operation.bytes});
   if (to_device || to_host)
-    operation.operands = moved_operand(bytes, to_host ? Access::read : Access::write);
+    operation.operands =
+        moved_operands(bytes, to_host ? Access::read : Access::write, line.text(3) == "pageable");
   if (!thread.running.empty()) operation.shapes = shapes_of(thread.running.back());
   put(lane, operation);
   if (!thread.running.empty()) thread.running.back().has_inner = true;
 }
 
-IndexRange RecordedWork::moved_operand(Bytes bytes, Access access) {
-  const auto begin = static_cast<std::uint32_t>(schedule_.operands.size());
-  schedule_.operands.push_back({.buffer = {}, .offset = {}, .bytes = bytes, .access = access});
-  return {begin, begin + 1};
+IndexRange RecordedWork::moved_operands(Bytes bytes, Access access, bool is_pageable) {
+  auto& all = schedule_.operands;
+  const auto begin = static_cast<std::uint32_t>(all.size());
+  all.push_back({.buffer = {}, .offset = {}, .bytes = bytes, .access = access});
+  if (is_pageable)
+    all.push_back({.buffer = {}, .offset = {}, .bytes = bytes, .access = Access::read_write});
+  return {begin, static_cast<std::uint32_t>(all.size())};
 }
 
 void RecordedWork::communicate(const LogLine& line) {

@@ -53,8 +53,9 @@ class RecordedWork {
   std::uint32_t work_of_call(const RunningCall& call, std::int64_t outputs, int launches);
   bool takes_host_time(const LogLine& end, const RunningCall& call) const;
   void compute_on_host(const LogLine& end, const RunningCall& call);
-  /// What a copy between the host and the device moves over the link.
-  IndexRange moved_operand(Bytes bytes, Access access);
+  /// What a copy between the host and the device moves over the link, and the driver's buffer on
+  /// the way where the host's memory is not locked.
+  IndexRange moved_operands(Bytes bytes, Access access, bool is_pageable);
   std::uint32_t shapes_of(const RunningCall& call);
   Operation operation_on(LaneIndex lane, const RecordedThread& thread, std::uint32_t name,
                          OperationKind kind) const;

@@ -11,6 +11,10 @@ namespace shardscope {
 /// them. Of PyTorch's copies the host's tensors are no operands.
 std::optional<Bytes> moved_over_link(const Schedule& schedule, const Operation& op);
 
+/// A copy from or to memory of the host that is not locked. It has a second operand, the driver's
+/// buffer on the way, which is no buffer of the schedule.
+bool is_pageable(const Schedule& schedule, const Operation& op);
+
 /// `within` where nothing moves over the link.
 CopyWay copy_way(const Schedule& schedule, const Operation& op);
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "gui/data/predicted_place.h"
 #include "gui/data/unit_rows.h"
 
 namespace shardscope::gui {
@@ -20,9 +21,8 @@ void add_ranks(ComparedTraces& traces, const std::vector<std::shared_ptr<const T
 ComparedTraces compared_traces(const Scenario& scenario, std::size_t rank) {
   ComparedTraces traces;
   const Side* predicted = scenario.side(SideKind::predicted);
-  // A prediction has one rank, which stands for all.
   if (predicted != nullptr && predicted->has_trace())
-    traces.shared = predicted->ranks[std::min(rank, predicted->ranks.size() - 1)];
+    traces.shared = predicted->ranks[predicted_place(scenario, rank)];
   traces.predicted = traces.shared.get();
   const Side* profiled = scenario.side(SideKind::profiled);
   if (profiled == nullptr) return traces;

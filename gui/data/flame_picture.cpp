@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "gui/data/peak_set.h"
+#include "gui/data/predicted_place.h"
 #include "gui/data/unit_rows.h"
 #include "traces/flame_stacks.h"
 #include "traces/held_sum.h"
@@ -52,8 +53,8 @@ RunStacks imported_times(const Scenario& scenario, const Side& side, std::size_t
 std::optional<RunStacks> times_of(const Scenario& scenario, SideKind kind, std::size_t rank) {
   const Side* side = scenario.side(kind);
   if (side == nullptr || !side->has_trace()) return std::nullopt;
-  // A prediction has one rank, which stands for all.
-  rank = std::min(rank, side->ranks.size() - 1);
+  rank = kind == SideKind::predicted ? predicted_place(scenario, rank)
+                                     : std::min(rank, side->ranks.size() - 1);
   const bool is_imported = rank < side->imported.size() && side->imported[rank];
   return is_imported ? imported_times(scenario, *side, rank)
                      : RunStacks{.run = {}, .stacks = stacks_of_step(*side->ranks[rank])};

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "gui/data/predicted_place.h"
 #include "traces/import/snapshot_categories.h"
 #include "traces/import/snapshot_replay.h"
 
@@ -33,7 +34,12 @@ const Side* schedule_of(const Scenario& scenario, const MemorySource& source) {
   if (source.kind != Kind::rank || !scenario.predicted) return nullptr;
   const Side* side = scenario.side(source.side);
   const bool is_import = side == nullptr || !side->imported.empty();
-  return is_import || scenario.predicted->buffers.empty() ? nullptr : &*scenario.predicted;
+  if (is_import || scenario.predicted->buffers.empty()) return nullptr;
+  // Of a pipeline they are the first stage's.
+  if (scenario.predicted->ranks.size() < 2) return &*scenario.predicted;
+  const std::size_t stage =
+      source.side == SideKind::predicted ? source.index : predicted_place(scenario, source.index);
+  return stage == 0 ? &*scenario.predicted : nullptr;
 }
 
 /// When an operation's buffers count: what it frees is freed when it has ended, so that before the

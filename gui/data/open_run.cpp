@@ -215,6 +215,22 @@ void add_own_trace(Side& side, const fs::path& path, std::vector<Finding>& findi
   });
 }
 
+namespace {
+
+/// Of the pipeline's ranks behind the first, where the prediction is of that one.
+void add_stages(Side& side, const RunFolder& folder, std::vector<Finding>& findings) {
+  if (side.ranks.size() != 1 || !side.summary || !side.summary->pipeline) return;
+  const auto stages = static_cast<int>(side.summary->pipeline->ranks.size());
+  if (is_there(folder.predicted_stage_trace(0))) return;
+  for (int stage = 1; stage < stages; ++stage)
+    if (!is_there(folder.predicted_stage_trace(stage))) return;
+  for (int stage = 1; stage < stages; ++stage)
+    add_own_trace(side, folder.predicted_stage_trace(stage), findings);
+  if (std::ssize(side.ranks) != stages) side.ranks.resize(1);
+}
+
+}  // namespace
+
 Side read_predicted(const RunFolder& folder, std::vector<Finding>& findings) {
   Side side{.kind = SideKind::predicted, .source = folder.root / "predicted"};
   side.summary = read_summary(folder.predicted_summary());
@@ -222,6 +238,7 @@ Side read_predicted(const RunFolder& folder, std::vector<Finding>& findings) {
     add_own_trace(side, folder.predicted_trace(), findings);
   else
     findings.push_back({Severity::warning, folder.predicted_trace().string(), "is not there"});
+  add_stages(side, folder, findings);
   if (is_there(folder.predicted_buffers()))
     try_to(findings, folder.predicted_buffers(),
            [&] { side.buffers = read_buffers(folder.predicted_buffers()); });

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gui/data/memory_sources.h"
+#include "gui/data/predicted_place.h"
 
 namespace shardscope::gui {
 
@@ -13,7 +14,7 @@ std::optional<LiveSet> live_at_peak(const Scenario& scenario, SideKind kind, std
   if (side == nullptr) return std::nullopt;
   const std::vector<MemorySource> sources = memory_sources(*side);
   if (sources.empty()) return std::nullopt;
-  // A prediction has one rank, which stands for all.
+  if (kind == SideKind::predicted && side->has_trace()) rank = predicted_place(scenario, rank);
   const MemorySource& source = sources[std::min(rank, sources.size() - 1)];
   const MemoryLevels levels = memory_levels(*side, source);
   double begin = -HUGE_VAL, end = levels.end;

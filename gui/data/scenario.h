@@ -29,7 +29,8 @@ struct Side {
   SideKind kind = SideKind::predicted;
   std::filesystem::path source;  ///< the file or folder it was read from
   std::optional<Summary> summary;
-  /// By rank. A prediction has one, which stands for all of them. Of an imported file, its device
+  /// By rank. A prediction has one, which stands for all of them, or of a pipeline one of every
+  /// stage (gui/data/predicted_place.h). Of an imported file, its device
   /// spans (or its host's operators) as our own kind.
   std::vector<std::shared_ptr<const Trace>> ranks;
   /// As the foreign files have them, in the order of `ranks`; empty of runs of our own.

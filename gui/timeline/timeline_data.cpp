@@ -6,6 +6,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "gui/data/predicted_place.h"
 #include "gui/data/side_times.h"
 
 namespace shardscope::gui {
@@ -36,18 +37,28 @@ class Preparation {
   void add_blocks(const ScenarioPointer& scenario) {
     const std::size_t predicted = ranks_of(*scenario, SideKind::predicted);
     const std::size_t profiled = ranks_of(*scenario, SideKind::profiled);
-    for (std::size_t rank = 0; rank < std::max(predicted, profiled); ++rank) {
-      if (stop_.stop_requested()) return;
-      TimelineBlock block{.is_first = rank == 0};
-      if (predicted > 0)
-        block.predicted = source(scenario, SideKind::predicted, std::min(rank, predicted - 1));
-      if (rank < profiled) block.profiled = source(scenario, SideKind::profiled, rank);
-      if (data_.blocks.size() < most_memory_blocks) add_memory(scenario, rank, block);
-      const Trace& named =
-          *data_.sources[block.profiled.value_or(block.predicted.value_or(0))]->trace;
-      block.label = fmt::format("{}, rank {}", scenario->label, named.rank);
-      data_.blocks.push_back(std::move(block));
+    std::vector<bool> is_shown(predicted, false);
+    for (std::size_t rank = 0; rank < profiled; ++rank) {
+      std::optional<std::size_t> beside;
+      if (predicted > 0) is_shown[*(beside = predicted_place(*scenario, rank))] = true;
+      add_block(scenario, beside, rank, rank == 0);
     }
+    // What nobody profiled: other stages of a pipeline.
+    for (std::size_t place = 0; place < predicted; ++place)
+      if (!is_shown[place]) add_block(scenario, place, {}, profiled == 0 && place == 0);
+  }
+
+  void add_block(const ScenarioPointer& scenario, std::optional<std::size_t> predicted,
+                 std::optional<std::size_t> profiled, bool is_first) {
+    if (stop_.stop_requested()) return;
+    TimelineBlock block{.is_first = is_first};
+    if (predicted) block.predicted = source(scenario, SideKind::predicted, *predicted);
+    if (profiled) block.profiled = source(scenario, SideKind::profiled, *profiled);
+    if (data_.blocks.size() < most_memory_blocks) add_memory(scenario, profiled.value_or(0), block);
+    const Trace& named =
+        *data_.sources[block.profiled.value_or(block.predicted.value_or(0))]->trace;
+    block.label = fmt::format("{}, rank {}", scenario->label, named.rank);
+    data_.blocks.push_back(std::move(block));
   }
 
   void add_memory(const ScenarioPointer& scenario, std::size_t rank, TimelineBlock& block) {

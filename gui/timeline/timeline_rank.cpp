@@ -7,6 +7,8 @@
 #include <map>
 #include <tuple>
 
+#include "gui/data/predicted_place.h"
+
 namespace shardscope::gui {
 namespace {
 
@@ -282,7 +284,7 @@ const OperationFacts* TimelineRank::facts_of(OperationId operation) const {
 }
 
 std::size_t TimelineRank::predicted_rank() const {
-  return std::min(rank, scenario->predicted->ranks.size() - 1);
+  return side == SideKind::predicted ? rank : predicted_place(*scenario, rank);
 }
 
 TimelineRank prepare_rank(const ScenarioPointer& scenario, SideKind side, std::size_t rank,

@@ -100,6 +100,13 @@ Duration CostModel::host_copy_time(Bytes bytes) const {
   return std::max(within, bytes / slot);
 }
 
+Duration CostModel::pageable_copy_time(Bytes bytes, CopyWay way) const {
+  const auto& link =
+      way == CopyWay::to_host ? profile_.pageable_to_host : profile_.pageable_to_device;
+  const Duration locked = host_copy_time(bytes);
+  return link ? std::max(locked, link->latency + bytes / link->bandwidth) : locked;
+}
+
 bool CostModel::knows_host_time() const {
   return is_host() || (profile_.node && profile_.node->host_memory_bandwidth);
 }
@@ -156,7 +163,9 @@ Duration operation_time(const Schedule& schedule, const Operation& op, const Cos
   }
   if (op.kind == OperationKind::copy) {
     const auto moved = moved_over_link(schedule, op);
-    return moved ? model.host_copy_time(*moved) : model.copy_time(op.bytes);
+    if (!moved) return model.copy_time(op.bytes);
+    return is_pageable(schedule, op) ? model.pageable_copy_time(*moved, copy_way(schedule, op))
+                                     : model.host_copy_time(*moved);
   }
   if (op.kind == OperationKind::host && op.work != Operation::no_work)
     return model.host_time(schedule.works[op.work].bytes, schedule.world);

@@ -49,6 +49,9 @@ class CostModel {
   /// copy within the device.
   Duration host_copy_time(Bytes bytes) const;
   bool knows_host_copies() const;
+  /// The same where the host's memory is not locked: the driver copies it through a buffer of its
+  /// own. By the profile's pageable_to_device and pageable_to_host; without them as the others.
+  Duration pageable_copy_time(Bytes bytes, CopyWay way) const;
   /// Of what the host's processor reads and writes of its own memory while `ranks` do the same, at
   /// the rate of the node's memory. Where the profile does not say that, 0.
   Duration host_time(Bytes moved, int ranks) const;

@@ -37,7 +37,14 @@ DeviceClockOptions clock_options(const Schedule& schedule, const HardwareProfile
   }
   const HostCosts host = profile.host.value_or(HostCosts{
       .operation = profile.operation_overhead, .view = {profile.operation_overhead.ns / 4}});
-  return {.launch = host.operation, .dispatch = host.view, .sharing = sharing};
+  const auto in_backward = [&](Duration time) {
+    return Duration::from_seconds(time.seconds() * host.backward);
+  };
+  return {.launch = host.operation,
+          .dispatch = host.view,
+          .backward_launch = in_backward(host.operation),
+          .backward_dispatch = in_backward(host.view),
+          .sharing = sharing};
 }
 
 std::vector<StragglingSample> straggling_of(const Schedule& schedule,

@@ -14,6 +14,13 @@ constexpr std::size_t compute_bit = 1, communication_bit = 2, copy_bit = 4;
 
 }  // namespace
 
+DeviceClockOptions with_host_times(DeviceClockOptions clock, double factor) {
+  for (Duration* time :
+       {&clock.launch, &clock.dispatch, &clock.backward_launch, &clock.backward_dispatch})
+    *time = Duration::from_seconds(time->seconds() * factor);
+  return clock;
+}
+
 EventEngine::EventEngine(const StepCosts& costs, std::size_t groups, std::size_t devices)
     : costs_(costs),
       straggles_(!costs.straggling.empty()),
@@ -366,7 +373,7 @@ void EventEngine::run_ahead(std::size_t index, std::int64_t bound_ns) {
   LaneState& lane = lanes_[index];
   const std::span<const std::int64_t> issued_from =
       std::span(issued_from_).subspan(lane.repetition * segments_);
-  const std::int64_t launch_ns = costs_.clock.launch.ns, dispatch_ns = costs_.clock.dispatch.ns;
+  const DeviceClockOptions clock = costs_.clock;
   const std::span<const Duration> times = costs_.times;
   const bool notes_times = notes_times_;
   const Share share = lane.share;
@@ -376,10 +383,9 @@ void EventEngine::run_ahead(std::size_t index, std::int64_t bound_ns) {
   std::int64_t start_ns = lane.start_ns, end_ns = next_ns_[index];
   while (end_ns < bound_ns && item != last) {
     const LaneItem& next = item[1];
-    const bool follows =
-        next.kind == Kind::operation && next.share == share && next.segment < issued_from.size() &&
-        issued_from[next.segment] + next.launches * launch_ns + next.dispatches * dispatch_ns <=
-            end_ns;
+    const bool follows = next.kind == Kind::operation && next.share == share &&
+                         next.segment < issued_from.size() &&
+                         issued_from[next.segment] + clock.host_ns(next.host) <= end_ns;
     if (!follows) break;
     if (notes_times) note_times(share, *item, {start_ns}, {end_ns});
     item = &next;

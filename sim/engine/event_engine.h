@@ -22,8 +22,25 @@ namespace shardscope {
 struct DeviceClockOptions {
   Duration launch;    ///< of the host, before an operation is on its stream
   Duration dispatch;  ///< of the host, for an operator that issues nothing
+  /// The same in autograd's backward.
+  Duration backward_launch = launch;
+  Duration backward_dispatch = dispatch;
   SharingRules sharing;
+
+  std::int64_t launch_ns(bool backward) const { return backward ? backward_launch.ns : launch.ns; }
+  std::int64_t dispatch_ns(bool backward) const {
+    return backward ? backward_dispatch.ns : dispatch.ns;
+  }
+  std::int64_t host_ns(const HostCounts& done) const {
+    return (done.launches - done.backward_launches) * launch.ns +
+           (done.dispatches - done.backward_dispatches) * dispatch.ns +
+           done.backward_launches * backward_launch.ns +
+           done.backward_dispatches * backward_dispatch.ns;
+  }
 };
+
+/// The host's times, multiplied.
+DeviceClockOptions with_host_times(DeviceClockOptions clock, double factor);
 
 /// What a step costs on a machine.
 struct StepCosts {
@@ -155,8 +172,7 @@ class EventEngine {
     return lane.repetition * segments_ + item.segment;
   }
   std::int64_t issued_ns(const LaneState& lane, const LaneItem& item) const {
-    return issued_from_[segment_of(lane, item)] + item.launches * costs_.clock.launch.ns +
-           item.dispatches * costs_.clock.dispatch.ns;
+    return issued_from_[segment_of(lane, item)] + costs_.clock.host_ns(item.host);
   }
   std::int64_t ranks_there_ns(const LaneState& lane, const LaneItem& item) const;
   bool comes_last(const LaneItem& item) const;

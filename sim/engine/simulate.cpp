@@ -8,6 +8,7 @@
 #include "sim/engine/arena_memory.h"
 #include "sim/engine/clock_options.h"
 #include "sim/engine/program_player.h"
+#include "sim/engine/rehearse.h"
 #include "sim/engine/timed_device.h"
 #include "traces/analysis.h"
 #include "traces/schedule_trace.h"
@@ -36,12 +37,29 @@ class Run final : private ProgramPlayer::Watcher {
                  .allocator = has_arena_ ? nullptr : &allocator_,
                  .device = device_}),
         runs_on_host_(schedule.operations.size(), false) {
-    player_.watch(*this);
     for (const HostAction& action : schedule.program.actions)
       if (action.kind == HostActionKind::run) runs_on_host_[action.subject] = true;
   }
 
   Simulation play() {
+    player_.watch(*this);
+    play_all();
+    device_.finish();
+    fill_trace();
+    fill_steps();
+    return std::move(result_);
+  }
+
+  Rehearsal rehearse() {
+    play_all();
+    Rehearsal rehearsal{.reserved = {}, .out_of_memory = result_.out_of_memory.has_value()};
+    for (const SimulatedStep& step : result_.steps)
+      rehearsal.reserved = std::max(rehearsal.reserved, step.memory.peak_reserved);
+    return rehearsal;
+  }
+
+ private:
+  void play_all() {
     player_.play_until(schedule_.steps.empty() ? 0 : schedule_.steps.front().actions.begin);
     if (player_.failed()) note_failure("setup");
     base_ = device_.come_to_rest();
@@ -49,13 +67,8 @@ class Run final : private ProgramPlayer::Watcher {
     if (!costs_.straggling.empty()) play_unseen(schedule_.steps.front());
     in_setup_ = false;
     for (const Step& step : schedule_.steps) play(step);
-    device_.finish();
-    fill_trace();
-    fill_steps();
-    return std::move(result_);
   }
 
- private:
   /// Where ranks straggle, a step begins with what the one before has left of it.
   void play_unseen(const Step& step) {
     device_.meet();
@@ -205,6 +218,11 @@ Simulation simulate(const Schedule& schedule, const HardwareProfile& profile,
   Simulation simulation = Run(schedule, profile, allocator, peers).play();
   simulation.trace.device = fmt::format("{}: {}", profile.device, profile.name);
   return simulation;
+}
+
+Rehearsal rehearse(const Schedule& schedule, const HardwareProfile& profile,
+                   const AllocatorChoice& allocator) {
+  return Run(schedule, profile, allocator, {}).rehearse();
 }
 
 }  // namespace shardscope

@@ -32,8 +32,7 @@ class RankIssuer {
     const Schedule& schedule;
     std::size_t place;
     std::uint32_t first_subject;
-    Duration launch;
-    const SharingRules& sharing;
+    const DeviceClockOptions& clock;
   };
   RankIssuer(const Setting& setting, EventEngine& engine)
       : setting_(setting),
@@ -73,7 +72,7 @@ class RankIssuer {
   void issue(const HostAction& action, std::span<const std::uint32_t> arrivals) {
     const Operation& op = setting_.schedule.operations[action.subject];
     const bool on_host = action.kind == HostActionKind::run;
-    host_ns_ += setting_.launch.ns;
+    host_ns_ += setting_.clock.launch_ns(is_of_autograd(op));
     if (!on_host) come_after_host(action.lane);
     if (!arrivals.empty()) {
       add(action.lane, LaneItem::Kind::record, arrivals.front());
@@ -85,7 +84,7 @@ class RankIssuer {
                    .copies = op.kind == OperationKind::copy,
                    .on_host = on_host,
                    .subject = setting_.first_subject + action.subject,
-                   .group = channel_of(setting_.schedule, op, setting_.sharing)},
+                   .group = channel_of(setting_.schedule, op, setting_.clock.sharing)},
                   host_ns_);
     if (!on_host) return;
     ++host_runs_;
@@ -214,12 +213,9 @@ OperationMoments play_together(std::span<const Schedule> schedules, const StepCo
   const Arrivals arrivals = find_arrivals(schedules, first, engine);
   for (std::size_t place = 0; place < schedules.size(); ++place) {
     const Schedule& schedule = schedules[place];
-    RankIssuer issuer({.schedule = schedule,
-                       .place = place,
-                       .first_subject = first[place],
-                       .launch = costs.clock.launch,
-                       .sharing = costs.clock.sharing},
-                      engine);
+    RankIssuer issuer(
+        {.schedule = schedule, .place = place, .first_subject = first[place], .clock = costs.clock},
+        engine);
     const IndexRange actions = schedule.steps.back().actions;
     for (std::uint32_t i = actions.begin; i < actions.end; ++i) {
       const HostAction& action = schedule.program.actions[i];

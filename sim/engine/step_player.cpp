@@ -19,7 +19,7 @@ class Host {
   void issue(std::size_t repetition) {
     for (const HostSegment& segment : program_.segments) {
       engine_.issue_segment(now_ns_);
-      now_ns_ += segment.launches * clock_.launch.ns + segment.dispatches * clock_.dispatch.ns;
+      now_ns_ += clock_.host_ns(segment.host);
       if (const auto event = awaited(segment, repetition)) wait(*event);
     }
   }

@@ -48,7 +48,7 @@ class Builder {
         launch(row, true);
         return host_waits_for_lane(row.lane);
       case HostActionKind::dispatch:
-        segment_.dispatches += times_;
+        segment_.host.dispatch(in_backward_, times_);
         return;
       case HostActionKind::repeat:
         times_ = row.subject;
@@ -70,8 +70,9 @@ class Builder {
   }
 
   void launch(const StepRow& row, bool on_host) {
-    ++segment_.launches;
     const Operation& op = schedule_.operations[row.subject];
+    in_backward_ = is_of_autograd(op);
+    segment_.host.launch(in_backward_);
     LaneItem item{.share = share_of(op.kind),
                   .copies = op.kind == OperationKind::copy,
                   .on_host = on_host,
@@ -114,8 +115,7 @@ class Builder {
 
   void put(std::uint8_t lane, LaneItem item) {
     item.segment = static_cast<std::uint32_t>(program_.segments.size());
-    item.launches = segment_.launches;
-    item.dispatches = segment_.dispatches;
+    item.host = segment_.host;
     lanes_[lane].items.push_back(item);
   }
 
@@ -144,7 +144,8 @@ class Builder {
   DistinctOperations classes_;
   StepProgram program_;
   HostSegment segment_;
-  std::uint32_t times_ = 1;  // that dispatches are done
+  std::uint32_t times_ = 1;   // that dispatches are done
+  bool in_backward_ = false;  // by the last launch; dispatches name no phase
   std::vector<LaneState> lanes_;
   std::vector<std::uint8_t> lane_of_event_;
 };

@@ -11,6 +11,27 @@
 
 namespace shardscope {
 
+/// What the host has launched and dispatched, and how many of these were of autograd's backward.
+struct HostCounts {
+  std::uint32_t launches = 0;
+  std::uint32_t dispatches = 0;
+  std::uint32_t backward_launches = 0;
+  std::uint32_t backward_dispatches = 0;
+  void launch(bool backward) {
+    ++launches;
+    backward_launches += backward ? 1 : 0;
+  }
+  void dispatch(bool backward, std::uint32_t times) {
+    dispatches += times;
+    backward_dispatches += backward ? times : 0;
+  }
+};
+
+/// Whether autograd's engine issues the operation: not what is run again of a forward.
+inline bool is_of_autograd(const Operation& op) {
+  return op.phase == Phase::backward && !op.recomputed;
+}
+
 /// Rows of a lane follow each other in order of issue.
 struct LaneItem {
   enum class Kind : std::uint8_t {
@@ -30,17 +51,14 @@ struct LaneItem {
   /// Among the step's collectives of the communicator; of a program that grows, which has no steps,
   /// among all of the channel, and set by the engine.
   std::uint32_t turn_in_group = 0;
-  /// What the host has launched and dispatched since the segment's beginning, this one included.
-  std::uint32_t launches = 0;
-  std::uint32_t dispatches = 0;
+  HostCounts host;  ///< since the segment's beginning, this one included
 };
 
 /// A stretch of the host's work, which it does without looking at the device, and what it waits for
 /// at its end.
 struct HostSegment {
   static constexpr std::uint32_t no_event = ~std::uint32_t{0};
-  std::uint32_t launches = 0;
-  std::uint32_t dispatches = 0;
+  HostCounts host;
   std::uint32_t event = no_event;  ///< none: the host goes on
   bool previous = false;           ///< the event is of the step before
 };

@@ -24,7 +24,7 @@ class TimedDevice final : public DeviceEvents {
 
   void launch(DeviceStream stream, OperationId operation) override;
   void run(DeviceStream stream, OperationId operation) override;
-  void dispatch() override { host_ns_ += costs_.clock.dispatch.ns; }
+  void dispatch() override { host_ns_ += costs_.clock.dispatch_ns(in_backward_); }
   Duration host_time() const override { return {host_ns_}; }
   DeviceEvent record(DeviceStream stream) override;
   bool done(DeviceEvent event) override;
@@ -76,6 +76,7 @@ class TimedDevice final : public DeviceEvents {
   std::uint8_t lanes_in_use_ = 0;
   std::vector<HostWait> host_waits_;
   std::int64_t host_ns_ = 0;
+  bool in_backward_ = false;       // by the last operation; dispatches name no phase
   std::uint32_t collectives_ = 0;  // issued in this step
   const PeerArrivals* peers_ = nullptr;
   std::int64_t origin_ns_ = 0;

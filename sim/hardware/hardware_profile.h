@@ -31,6 +31,9 @@ struct Link {
 struct HostCosts {
   Duration operation;  ///< an operator that issues a kernel
   Duration view;       ///< one that issues nothing: a view, a fresh tensor
+  /// Of both, what an operator takes that autograd's engine runs in the backward, from C++ and
+  /// without modules. What is run again of a forward takes all.
+  double backward = 1;
   bool operator==(const HostCosts&) const = default;
 };
 
@@ -58,6 +61,9 @@ struct HardwareProfile {
   std::optional<HostCosts> host;       ///< of eager PyTorch programs
   std::optional<Link> host_to_device;  ///< copies from the host's memory, where it is another
   std::optional<Link> device_to_host;
+  /// The same of memory that is not locked, which the driver copies once more. None: as the others.
+  std::optional<Link> pageable_to_device;
+  std::optional<Link> pageable_to_host;
   std::vector<KernelSample> kernels;
   std::vector<CollectiveSample> collectives;
   std::vector<CollectiveMemory> collective_memory;  ///< what `communicator_memory` is made of

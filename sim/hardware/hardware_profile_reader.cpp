@@ -61,10 +61,13 @@ std::optional<Link> read_link(const ProfileFile& file, std::string_view key,
 std::optional<HostCosts> read_host(const ProfileFile& file, HardwareProfile& profile) {
   const std::optional<JsonValue> host = file.find("host");
   if (!host) return std::nullopt;
-  host->only_keys({"operation", "view", "origin", "source", "date", "spread"});
+  host->only_keys({"operation", "view", "backward", "origin", "source", "date", "spread"});
   profile.provenance.emplace("host", read_provenance(*host));
-  return HostCosts{.operation = read_quantity(host->at("operation"), parse_duration),
-                   .view = read_quantity(host->at("view"), parse_duration)};
+  HostCosts costs{.operation = read_quantity(host->at("operation"), parse_duration),
+                  .view = read_quantity(host->at("view"), parse_duration)};
+  if (const std::optional<JsonValue> backward = host->find("backward"))
+    costs.backward = backward->number(0, largest_slowdown);
+  return costs;
 }
 
 OperationKind read_collective_kind(const JsonValue& value) {
@@ -180,6 +183,8 @@ const std::vector<std::string_view>& known_keys() {
                                                   "host",
                                                   "host_to_device",
                                                   "device_to_host",
+                                                  "pageable_to_device",
+                                                  "pageable_to_host",
                                                   "node",
                                                   "interconnect",
                                                   "link",
@@ -251,6 +256,8 @@ HardwareProfile read_hardware_profile(const JsonValue& document) {
   profile.host = read_host(file, profile);
   profile.host_to_device = read_link(file, "host_to_device", profile);
   profile.device_to_host = read_link(file, "device_to_host", profile);
+  profile.pageable_to_device = read_link(file, "pageable_to_device", profile);
+  profile.pageable_to_host = read_link(file, "pageable_to_host", profile);
   profile.link = read_link(file, "link", profile);
   profile.network = read_link(file, "network", profile);
   read_ranks_per_node(file, profile);

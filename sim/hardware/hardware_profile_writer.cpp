@@ -29,8 +29,11 @@ std::string link_json(const HardwareProfile& profile, std::string_view key,
 
 std::string host_json(const HardwareProfile& profile) {
   if (!profile.host) return {};
-  return fmt::format("  \"host\": {{\"operation\": \"{}\", \"view\": \"{}\", {}}},\n",
-                     exact_text(profile.host->operation), exact_text(profile.host->view),
+  const HostCosts& host = *profile.host;
+  const std::string backward =
+      host.backward == 1 ? "" : fmt::format("\"backward\": {}, ", host.backward);
+  return fmt::format("  \"host\": {{\"operation\": \"{}\", \"view\": \"{}\", {}{}}},\n",
+                     exact_text(host.operation), exact_text(host.view), backward,
                      provenance_json(profile, "host"));
 }
 
@@ -118,6 +121,8 @@ std::string to_json(const HardwareProfile& profile) {
   text += host_json(profile);
   text += link_json(profile, "host_to_device", profile.host_to_device);
   text += link_json(profile, "device_to_host", profile.device_to_host);
+  text += link_json(profile, "pageable_to_device", profile.pageable_to_device);
+  text += link_json(profile, "pageable_to_host", profile.pageable_to_host);
   text += cluster_json(profile);
   text += link_json(profile, "link", profile.link);
   text += link_json(profile, "network", profile.network);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,9 @@ struct MatmulEfficiency {
   Power power;
   /// Of the rate, where a row of a factor or of the result is no multiple of 16 bytes.
   double unaligned = 1;
+  /// The same of batched products in 16 bits whose shortest dimension is none either: of attention
+  /// by hand with such heads. None: as of others.
+  std::optional<double> unaligned_batch;
   Duration prologue;  ///< of each wave of tiles: the pipeline fills, the result is written
   /// How much of a last, not full wave is lost: 1: all (data-parallel tiles), 0: none (stream-k).
   double wave_loss = 1;

@@ -47,10 +47,24 @@ double clock_share(const RooflineFigures& device, const MatmulEfficiency& effici
                   efficiency.clock * std::cbrt(device.power_limit.watts / efficiency.power.watts));
 }
 
+bool is_aligned(std::int64_t elements, Dtype dtype) {
+  constexpr std::int64_t alignment = 16;
+  return elements * size_of(dtype).count % alignment == 0;
+}
+
 /// Whichever way the factors lie, each dimension is the length of somebody's rows.
 bool is_aligned(const MatmulShape& shape, Dtype dtype) {
-  constexpr std::int64_t alignment = 16;
-  return (std::gcd(std::gcd(shape.m, shape.n), shape.k) * size_of(dtype).count) % alignment == 0;
+  return is_aligned(std::gcd(std::gcd(shape.m, shape.n), shape.k), dtype);
+}
+
+/// Of the rate of aligned products.
+double alignment_share(const MatmulShape& shape, Dtype dtype, const MatmulEfficiency& efficiency) {
+  if (is_aligned(shape, dtype)) return 1;
+  constexpr std::int64_t half = 2;
+  const bool of_heads = shape.batch > 1 && size_of(dtype).count == half &&
+                        !is_aligned(std::min({shape.m, shape.n, shape.k}), dtype);
+  return of_heads ? efficiency.unaligned_batch.value_or(efficiency.unaligned)
+                  : efficiency.unaligned;
 }
 
 Bytes operands(const MatmulShape& shape, Dtype dtype) {
@@ -69,7 +83,7 @@ Duration matmul_time(const MatmulShape& shape, Dtype dtype, const RooflineFigure
                      const DeviceEfficiency& efficiency) {
   const double rate_of_one = device.peak.flops_per_s * reached_share(efficiency.matmul, dtype) *
                              clock_share(device, efficiency.matmul, dtype) *
-                             (is_aligned(shape, dtype) ? 1 : efficiency.matmul.unaligned) /
+                             alignment_share(shape, dtype, efficiency.matmul) /
                              device.multiprocessors;
   double seconds = std::numeric_limits<double>::infinity();
   for (const MatmulTile& tile : efficiency.matmul.tiles)

@@ -87,8 +87,7 @@ class Enumerator {
 
   Enumeration run() {
     for (const Runtime runtime : question_.runtimes) add(runtime);
-    if (!contains(question_.runtimes, Runtime::native) && question_.pipelines)
-      drop("pipelines", "only those of the native runtime are predicted: --runtime native");
+    say_where_pipelines_are();
     return std::move(result_);
   }
 
@@ -112,11 +111,23 @@ class Enumerator {
       else
         add(runtime, sharding);
     }
-    if (runtime == Runtime::native && question_.pipelines) add_pipelines();
+    const bool has_pipelines = (runtime == Runtime::native && question_.pipelines) ||
+                               (runtime == Runtime::fsdp2 && question_.torchtitan_pipelines);
+    if (has_pipelines) add_pipelines(runtime);
   }
 
-  void add_pipelines() {
-    Enumeration found = enumerate_pipelines(model_, question_, precisions_of(Runtime::native));
+  void say_where_pipelines_are() {
+    if (!question_.pipelines || contains(question_.runtimes, Runtime::native)) return;
+    if (!contains(question_.runtimes, Runtime::fsdp2))
+      drop("pipelines",
+           "only those of torchtitan (--runtime fsdp2) and of the native runtime (--runtime "
+           "native) are predicted");
+    else if (!question_.torchtitan_pipelines)
+      drop("fsdp2 pipeline", "takes long to weigh: only where --strategy asks for pipeline");
+  }
+
+  void add_pipelines(Runtime runtime) {
+    Enumeration found = enumerate_pipelines(model_, question_, runtime, precisions_of(runtime));
     std::ranges::move(found.choices, std::back_inserter(result_.choices));
     for (Dropped& one : found.dropped) drop(std::move(one.strategy), std::move(one.why));
   }

@@ -17,7 +17,9 @@ struct Question {
   int world = 1;
   std::int64_t tokens_per_batch = 0;  ///< of one step of all ranks
   Training training;
-  bool pipelines = true;  ///< are left open, where a runtime has them
+  bool pipelines = true;  ///< are left open: those of the native runtime
+  /// So are those of fsdp2, which torchtitan runs.
+  bool torchtitan_pipelines = false;
 };
 
 /// A strategy that cannot be, or is not looked at.

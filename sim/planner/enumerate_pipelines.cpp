@@ -1,20 +1,25 @@
 #include "sim/planner/enumerate_pipelines.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "core/base/error.h"
 #include "core/native/native_abilities.h"
 #include "core/native/pipeline_stages.h"
+#include "core/pytorch/parallel/model_shape.h"
+#include "sim/planner/torchtitan_pipeline.h"
 
 namespace shardscope::planner {
 namespace {
 
 using S = ShardingStrategy;
-
-constexpr std::string_view pipelines = "native pipeline";
 
 /// Interleaved1F1B and InterleavedZeroBubble take micro-batches in rounds of as many.
 bool has_whole_rounds(const PipelineSetup& setup) {
@@ -23,38 +28,61 @@ bool has_whole_rounds(const PipelineSetup& setup) {
   return !has_rounds || setup.micro_batches % rounds_of(setup).count == 0;
 }
 
+/// Whether the runtime's pipelines are predicted under that schedule.
+bool has_schedule(Runtime runtime, PipelineScheduleKind kind) {
+  return runtime == Runtime::native || has_single_stage(kind);
+}
+
 /// What is sharded how over the ranks of one stage.
 struct Inside {
   S sharding = S::no_shard;
   Mesh mesh;
 };
 
-std::vector<Inside> insides_of(int ranks) {
+constexpr S fsdp2_strategies[] = {S::full_shard, S::shard_grad_op, S::hybrid_shard,
+                                  S::hybrid_shard_zero2};
+
+std::vector<Inside> insides_of(Runtime runtime, int ranks) {
   if (ranks == 1) return {{}};
   std::vector<Inside> insides;
-  for (const S sharding : native_abilities().strategies)
+  const std::span<const S> strategies = runtime == Runtime::native
+                                            ? std::span<const S>(native_abilities().strategies)
+                                            : std::span<const S>(fsdp2_strategies);
+  for (const S sharding : strategies)
     for (const Mesh& mesh : meshes_of(sharding, ranks)) insides.push_back({sharding, mesh});
   return insides;
 }
 
 class PipelineEnumerator {
  public:
-  PipelineEnumerator(const Model& model, const Question& question,
+  PipelineEnumerator(const Model& model, const Question& question, Runtime runtime,
                      const std::vector<TrainingPrecision>& precisions)
       : model_(model),
         question_(question),
+        runtime_(runtime),
         precisions_(precisions),
-        blocks_(static_cast<int>(model.decoder->blocks.size())),
+        blocks_(model.decoder ? static_cast<int>(model.decoder->blocks.size()) : 0),
         sequences_(sequences_per_rank(question)) {}
 
   Enumeration run() {
-    if (question_.world == 1) {
-      result_.dropped.push_back({std::string(pipelines), "one rank has nobody to hand over to"});
+    if (const std::string why = why_none(); !why.empty()) {
+      drop(why);
       return std::move(result_);
     }
-    for (const WeighedSchedule& schedule : weighed_schedules)
+    std::vector<std::string_view> absent;
+    for (const WeighedSchedule& schedule : weighed_schedules) {
+      if (!has_schedule(runtime_, schedule.kind)) {
+        absent.push_back(name_of(schedule.kind));
+        continue;
+      }
       for (const std::int64_t ranks : divisors_of(question_.world))
         if (ranks > 1) add(schedule, static_cast<int>(ranks));
+    }
+    if (!absent.empty())
+      drop(
+          fmt::format("only GPipe and 1F1B are predicted under torchtitan; --runtime native weighs "
+                      "{}, too",
+                      fmt::join(absent, ", ")));
     say_what_is_left_out();
     return std::move(result_);
   }
@@ -66,17 +94,46 @@ class PipelineEnumerator {
       return;
     }
     for (const PipelineChoice& pipeline : balances_of(schedule, ranks))
-      for (const Inside& inside : insides_of(question_.world / ranks))
+      for (const Inside& inside : insides_of(runtime_, question_.world / ranks))
         for (const TrainingPrecision precision : precisions_) {
-          Choice choice{.runtime = Runtime::native,
+          Choice choice{.runtime = runtime_,
                         .sharding = inside.sharding,
                         .mesh = inside.mesh,
                         .pipeline = pipeline,
-                        .prefetch = Prefetch::both,
+                        .prefetch = usual_prefetch(runtime_, inside.sharding),
                         .precision = precision};
           choice.mesh.pipeline = ranks;
-          add_checkpointings(choice);
+          if (has(choice)) add_checkpointings(choice);
         }
+  }
+
+  /// Why the runtime has no pipeline here at all; empty: it may have.
+  std::string why_none() const {
+    if (question_.world == 1) return "one rank has nobody to hand over to";
+    if (runtime_ == Runtime::native) return {};
+    try {
+      eager::parallel::llama_shape(model_);
+    } catch (const Error& error) {
+      return error.parts().what;
+    }
+    if (question_.training.fine_tuning)
+      return "torchtitan trains the whole model, without adapters";
+    if (question_.training.loop.optimizer.rule == eager::OptimizerRule::sgd)
+      return "torchtitan has Adam and AdamW, not SGD";
+    return {};
+  }
+
+  bool has(const Choice& choice) {
+    if (runtime_ == Runtime::native) return true;
+    const std::string why = why_not_in_torchtitan(choice.mesh, choice.precision);
+    if (!why.empty()) drop(why);
+    return why.empty();
+  }
+
+  void drop(std::string why) {
+    Dropped dropped{fmt::format("{} pipeline", name_of(runtime_)), std::move(why)};
+    if (std::ranges::find(result_.dropped, dropped) == result_.dropped.end())
+      result_.dropped.push_back(std::move(dropped));
   }
 
   /// Layers by number and, where that is another way to deal them out, by work.
@@ -101,7 +158,8 @@ class PipelineEnumerator {
       choice.checkpointing = checkpointing;
       add_batches(choice);
     }
-    if (choice.pipeline.schedule != PipelineScheduleKind::gpipe) return;
+    if (runtime_ != Runtime::native || choice.pipeline.schedule != PipelineScheduleKind::gpipe)
+      return;
     choice.checkpointing = {};
     for (const auto checkpoint : {PipelineCheckpoint::except_last, PipelineCheckpoint::always}) {
       choice.pipeline.checkpoint = checkpoint;
@@ -133,9 +191,6 @@ class PipelineEnumerator {
   }
 
   void say_what_is_left_out() {
-    const auto drop = [&](std::string why) {
-      result_.dropped.push_back({std::string(pipelines), std::move(why)});
-    };
     if (has_too_few_layers_)
       drop(fmt::format(
           "the model's {} layers are too few for some of the stages that {} ranks allow", blocks_,
@@ -150,6 +205,7 @@ class PipelineEnumerator {
 
   const Model& model_;
   const Question& question_;
+  Runtime runtime_;
   const std::vector<TrainingPrecision>& precisions_;
   int blocks_;
   std::int64_t sequences_;  ///< of a rank without a pipeline
@@ -160,9 +216,9 @@ class PipelineEnumerator {
 
 }  // namespace
 
-Enumeration enumerate_pipelines(const Model& model, const Question& question,
+Enumeration enumerate_pipelines(const Model& model, const Question& question, Runtime runtime,
                                 const std::vector<TrainingPrecision>& precisions) {
-  return PipelineEnumerator(model, question, precisions).run();
+  return PipelineEnumerator(model, question, runtime, precisions).run();
 }
 
 }  // namespace shardscope::planner

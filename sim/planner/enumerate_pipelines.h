@@ -7,11 +7,12 @@
 
 namespace shardscope::planner {
 
-/// Of the native runtime, on as many ranks as the question has: every number of stages that divides
-/// them under every schedule of `weighed_schedules`, with every sharding that the ranks of a stage
-/// can have inside, and micro-batches that are at least as many as the stages. `precisions`: that
-/// the runtime has. Why there are none, or not all, is said in `dropped`.
-Enumeration enumerate_pipelines(const Model& model, const Question& question,
+/// Of the native runtime, or of fsdp2 as torchtitan runs it, on as many ranks as the question has:
+/// every number of stages that divides them under every schedule of `weighed_schedules` (of
+/// torchtitan those with one stage a rank), with every sharding that the ranks of a stage can have
+/// inside, and micro-batches that are at least as many as the stages. `precisions`: that the
+/// runtime has. Why there are none, or not all, is said in `dropped`.
+Enumeration enumerate_pipelines(const Model& model, const Question& question, Runtime runtime,
                                 const std::vector<TrainingPrecision>& precisions);
 
 /// A schedule with the stages that a rank has in it.
@@ -19,14 +20,16 @@ struct WeighedSchedule {
   PipelineScheduleKind kind = PipelineScheduleKind::one_f_one_b;
   int stages_per_rank = 1;
 };
-/// GPipe, 1F1B, Interleaved1F1B, and the zero bubbles: InterleavedZeroBubble with one stage a rank,
-/// which is ZB1P (arXiv:2401.10241), and ZBVZeroBubble.
+/// All of torch.distributed.pipelining. InterleavedZeroBubble with one stage a rank is ZB1P
+/// (arXiv:2401.10241).
 inline constexpr WeighedSchedule weighed_schedules[] = {
     {PipelineScheduleKind::gpipe, 1},
     {PipelineScheduleKind::one_f_one_b, 1},
     {PipelineScheduleKind::interleaved_1f1b, 2},
+    {PipelineScheduleKind::looped_bfs, 2},
     {PipelineScheduleKind::interleaved_zero_bubble, 1},
-    {PipelineScheduleKind::zbv_zero_bubble, 2}};
+    {PipelineScheduleKind::zbv_zero_bubble, 2},
+    {PipelineScheduleKind::dualpipev, 2}};
 
 /// Forwards of a step (stages x micro-batches) beyond which a pipeline is not weighed: more
 /// micro-batches make its bubble hardly smaller, and each costs time to play.

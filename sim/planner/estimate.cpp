@@ -103,12 +103,14 @@ TrialInputs with_blocks(const TrialInputs& inputs, int blocks) {
           .costs = inputs.costs,
           .native_target = inputs.native_target,
           .allocator = inputs.allocator,
-          .margin = inputs.margin};
+          .margin = inputs.margin,
+          .recordings = &inputs.findings->of_meshes()};
 }
 
 std::optional<Trial> estimated(const Choice& choice, const TrialInputs& inputs,
                                const std::stop_token& stop, int periods) {
-  if (inputs.findings == nullptr || choice.runtime == Runtime::native) return std::nullopt;
+  if (inputs.findings == nullptr || choice.runtime == Runtime::native || is_pipelined(choice))
+    return std::nullopt;
   const int blocks = inputs.findings->shallow().blocks();
   if (blocks == 0 || inputs.training.fine_tuning) return std::nullopt;
   // What FSDP1 keeps of one unit is highest at other places in few blocks than in many.

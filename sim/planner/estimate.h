@@ -8,6 +8,7 @@
 #include <stop_token>
 #include <string>
 
+#include "sim/planner/mesh_recordings.h"
 #include "sim/planner/pipeline_costs.h"
 #include "sim/planner/plain_step.h"
 #include "sim/planner/shallow.h"
@@ -35,6 +36,9 @@ class Findings {
   std::optional<ModelCosts> parts(const PlainKey& key) const { return found(parts_, key); }
   void keep(const PlainKey& key, const ModelCosts& costs) { keep(parts_, key, costs); }
 
+  /// Of trials, with any number of blocks.
+  MeshRecordings& of_meshes() { return of_meshes_; }
+
   /// The whole recording of a choice, for who needs it next: it is given once.
   std::optional<Schedule> take_recording(const Choice& choice);
   void keep_recording(const Choice& choice, Schedule schedule);
@@ -61,6 +65,7 @@ class Findings {
   std::map<PlainKey, PlainStep> plain_;
   std::map<PlainKey, ModelCosts> parts_;
   std::map<std::string, Schedule> recordings_;
+  MeshRecordings of_meshes_;
 };
 
 /// By how much an estimated time may be above the trial's without misleading a search. It may be
@@ -72,8 +77,8 @@ double estimate_slack(const Choice& choice);
 /// From two numbers of blocks. Of checkpointing every:K what one checkpointed block adds to a few
 /// is added as often as there are such blocks. None where `inputs` has no findings, blocks are not
 /// alike, or the runtime's program does not repeat with them: the native one's own schedule,
-/// FSDP1's one unit, DeepSpeed's where the blocks between do not fill a bucket: of what it then
-/// checkpoints the rest is tried out whole. `periods`: as depths_of's, not of DeepSpeed.
+/// pipelines, FSDP1's one unit, DeepSpeed's where the blocks between do not fill a bucket: of what
+/// it then checkpoints the rest is tried out whole. `periods`: as depths_of's, not of DeepSpeed.
 std::optional<Trial> estimated(const Choice& choice, const TrialInputs& inputs,
                                const std::stop_token& stop = {}, int periods = 1);
 

@@ -12,6 +12,7 @@
 #include "sim/engine/clock_options.h"
 #include "sim/planner/estimate.h"
 #include "sim/planner/parallel.h"
+#include "sim/planner/torchtitan_pipeline.h"
 
 namespace shardscope::planner {
 namespace {
@@ -138,8 +139,7 @@ class StageCommunication {
     const bool hybrid = mesh.shard > 1 && mesh.replicate > 1;
     const Duration reduction = time(OperationKind::reduce_scatter, elements.trained,
                                     dtypes_.gradients, hybrid ? shards : all);
-    const bool gathers = choice_.sharding == ShardingStrategy::full_shard ||
-                         choice_.sharding == ShardingStrategy::hybrid_shard;
+    const bool gathers = zero_stage(choice_.sharding) == 3;
     return std::max(reduction,
                     gathers ? time(OperationKind::all_gather, elements.all, dtypes_.compute, shards)
                             : Duration{});
@@ -158,6 +158,44 @@ class StageCommunication {
   PrecisionDtypes dtypes_;
 };
 
+/// FSDP2 shards all of them, and keeps the parameters in float32 without copies where it computes
+/// in bfloat16.
+ModelStates states_of(const Choice& choice, std::int64_t trained, const TrialInputs& inputs) {
+  const Precision precision = native_strategy(choice, inputs.model).precision;
+  const Optimizer& optimizer = inputs.training.optimizer;
+  if (choice.runtime == Runtime::native)
+    return zero_paper_states(trained, choice.sharding, choice.mesh.shard, optimizer, precision,
+                             dtypes_of(precision).gradients);
+  if (choice.precision == TrainingPrecision::bf16) return {};
+  return zero_paper_states(trained, ShardingStrategy::full_shard, choice.mesh.shard, optimizer,
+                           Precision::fp32, Dtype::float32);
+}
+
+/// Of torchtitan, whose stages reduce once a step: when the second backward begins, a rank has all
+/// of its gradients whole, in float32, and of micro-batches at most one less than it ever keeps.
+/// `shard_grad_op` has the parameters beside them. The last stage keeps its `outputs` until the
+/// step ends, so that the last backward begins with all of them.
+struct KeptOfStage {
+  Bytes of_micro_batch, most, outputs;
+};
+Bytes held_unsharded(const Choice& choice, std::int64_t trained, const KeptOfStage& of) {
+  const Bytes kept = of.most;
+  if (choice.precision == TrainingPrecision::bf16 || choice.micro_batches < 2) return kept;
+  const bool reshards = zero_stage(choice.sharding) == 3;
+  const Dtype gathered = compute_dtype(choice.precision).value_or(Dtype::float32);
+  const Bytes parameters =
+      reshards || choice.mesh.shard == 1 ? Bytes{} : bytes_of(trained, gathered);
+  return std::max(kept, bytes_of(trained, Dtype::float32) + parameters +
+                            std::max(kept - of.of_micro_batch, of.outputs));
+}
+
+/// Logits of all micro-batches.
+Bytes outputs_of(const Choice& choice, const TrialInputs& inputs) {
+  const std::int64_t tokens = choice.batch * choice.micro_batches * inputs.training.length;
+  return bytes_of(tokens * inputs.model.decoder->vocabulary,
+                  compute_dtype(choice.precision).value_or(parameter_dtype(choice.precision)));
+}
+
 ModelCosts known_model_costs(const Choice& choice, const TrialInputs& inputs) {
   if (inputs.findings == nullptr) return model_costs(choice, inputs);
   const PlainKey key = plain_key(choice);
@@ -170,6 +208,7 @@ ModelCosts known_model_costs(const Choice& choice, const TrialInputs& inputs) {
 }  // namespace
 
 ModelCosts model_costs(const Choice& choice, const TrialInputs& inputs) {
+  if (choice.runtime != Runtime::native) return torchtitan_costs(choice, inputs);
   const Schedule schedule = native_alone(choice, inputs);
   const std::vector<Duration> times = operation_times(schedule, inputs.costs);
   ModelCosts costs;
@@ -254,13 +293,18 @@ Bounds PipelineBounds::of(const Choice& choice) const {
                 .memory = {}};
   for (int rank = 0; rank < setup.ranks; ++rank) {
     const auto at = static_cast<std::size_t>(rank);
-    const ModelStates states =
-        zero_paper_states(elements[at].trained, choice.sharding, choice.mesh.shard,
-                          inputs_.training.optimizer, precision, dtypes_of(precision).gradients);
+    const ModelStates states = states_of(choice, elements[at].trained, inputs_);
     const Bytes kept = kept_in_order(orders_.at(order_key(setup))[at], stages, again);
     bounds.time = std::max(bounds.time, communication.of(rank, elements[at]));
-    bounds.memory = std::max(bounds.memory, states.parameters + states.optimizer_states +
-                                                std::max(kept, states.gradients));
+    const Bytes beside =
+        choice.runtime == Runtime::native
+            ? std::max(kept, states.gradients)
+            : held_unsharded(
+                  choice, elements[at].trained,
+                  {.of_micro_batch = stages.kept[at],
+                   .most = kept,
+                   .outputs = rank + 1 == setup.ranks ? outputs_of(choice, inputs_) : Bytes{}});
+    bounds.memory = std::max(bounds.memory, states.parameters + states.optimizer_states + beside);
   }
   return bounds;
 }

@@ -16,7 +16,8 @@
 
 namespace shardscope::planner {
 
-/// Of the native runtime: the parts of one micro-batch on one rank, by its schedule.
+/// The parts of one micro-batch on one rank: of the native runtime by its schedule, of fsdp2 see
+/// `torchtitan_costs`.
 ModelCosts model_costs(const Choice& choice, const TrialInputs& inputs);
 
 /// The same of all pipelined ones among some choices, recorded on `threads` cores; without blocks
@@ -43,6 +44,7 @@ struct ModelElements {
 ///   time >= pipeline_time_bound; time >= pipeline_host_bound
 ///   time >= gathers or reductions inside a stage, whichever take longer
 ///   memory >= P + OS + what a rank keeps of micro-batches; memory >= P + G + OS
+///   memory of fsdp2 >= P + OS + G, whole, + what a rank keeps, less one micro-batch
 ///
 /// What a `stop` comes before has no bound: 0.
 class PipelineBounds {

@@ -1,11 +1,14 @@
 #include "sim/planner/pipeline_trial.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "core/native/native_schedule.h"
 #include "core/native/pipeline_stages.h"
 #include "sim/engine/simulate_together.h"
+#include "sim/planner/torchtitan_pipeline.h"
+#include "sim/prediction/outside_memory.h"
 
 namespace shardscope::planner {
 namespace {
@@ -55,7 +58,64 @@ std::vector<Schedule> schedules_of_stages(const Choice& choice, const TrialInput
                                     inputs.native_target);
 }
 
+namespace {
+
+bool is_native(const Choice& choice) { return choice.runtime == Runtime::native; }
+
+/// The rank that needs most memory.
+std::size_t neediest(const std::vector<Prediction>& ranks) {
+  const auto most = std::ranges::max_element(ranks, {}, [](const Prediction& one) {
+    return one.summary.memory.peak_reserved + one.summary.memory.outside;
+  });
+  return static_cast<std::size_t>(most - ranks.begin());
+}
+
+/// Its first step is not needed: the second is the one that repeats.
+Trial try_torchtitan(const Choice& choice, const TrialInputs& inputs) {
+  static constexpr std::array soon{"1", "steady"};
+  const std::vector<Schedule> schedules =
+      schedules_of_stages(torchtitan_pipeline(choice, inputs), soon);
+  Trial trial{.time = {.span = step_of_recorded_pipeline(schedules, inputs.profile)},
+              .allocated = {},
+              .outside = {}};
+  for (const Schedule& schedule : schedules) {
+    const Bytes allocated = allocated_peak(schedule);
+    const Bytes outside = outside_bytes(schedule, inputs.profile);
+    if (allocated + outside <= trial.needed()) continue;
+    trial.allocated = allocated;
+    trial.outside = outside;
+  }
+  return trial;
+}
+
+FullSimulation simulate_torchtitan(const Choice& choice, const TrialInputs& inputs) {
+  const std::vector<Prediction> ranks =
+      predict_stages(torchtitan_pipeline(choice, inputs), inputs.profile, false);
+  const Summary& most = ranks[neediest(ranks)].summary;
+  const Bytes memory = inputs.profile.memory;
+  const auto leaves_margin = [&](const Prediction& one) {
+    const Bytes needed = one.summary.memory.peak_reserved + one.summary.memory.outside;
+    return !one.summary.out_of_memory && (memory == Bytes{} || needed + inputs.margin <= memory);
+  };
+  return {.reserved = most.memory.peak_reserved,
+          .outside = most.memory.outside,
+          .fits = std::ranges::all_of(ranks, leaves_margin)};
+}
+
+ChoiceFigures figures_of_torchtitan(const Choice& choice, const TrialInputs& inputs) {
+  std::vector<Prediction> ranks =
+      predict_stages(torchtitan_pipeline(choice, inputs), inputs.profile);
+  Prediction& most = ranks[neediest(ranks)];
+  ChoiceFigures figures{.summary = std::move(most.summary)};
+  if (!figures.summary.out_of_memory)
+    figures.moves = step_time_moves(most.schedule, inputs.profile);
+  return figures;
+}
+
+}  // namespace
+
 Trial try_pipeline(const Choice& choice, const TrialInputs& inputs) {
+  if (!is_native(choice)) return try_torchtitan(choice, inputs);
   const std::vector<Schedule> schedules = schedules_of_stages(choice, inputs);
   const OperationMoments moments =
       play_together(schedules, costs_together(schedules, inputs.profile));
@@ -65,6 +125,7 @@ Trial try_pipeline(const Choice& choice, const TrialInputs& inputs) {
 }
 
 FullSimulation simulate_pipeline(const Choice& choice, const TrialInputs& inputs) {
+  if (!is_native(choice)) return simulate_torchtitan(choice, inputs);
   const std::vector<Bytes> arenas = arenas_of(schedules_of_stages(choice, inputs));
   const std::size_t rank = largest(arenas);
   const Bytes memory = inputs.profile.memory;
@@ -74,22 +135,22 @@ FullSimulation simulate_pipeline(const Choice& choice, const TrialInputs& inputs
 }
 
 std::vector<Prediction> predict_stages(const Choice& choice, const TrialInputs& inputs) {
+  if (!is_native(choice))
+    return predict_stages(torchtitan_pipeline(choice, inputs), inputs.profile);
   return predict_pipeline(
       schedules_of_stages(choice, inputs),
       predicted_pipeline(native_training(choice, inputs.model, inputs.training)), inputs.profile);
 }
 
 ChoiceFigures figures_of_pipeline(const Choice& choice, const TrialInputs& inputs) {
+  if (!is_native(choice)) return figures_of_torchtitan(choice, inputs);
   std::vector<Schedule> schedules = schedules_of_stages(choice, inputs);
   const StepTimeMoves moves = step_time_moves(schedules, inputs.profile);
   std::vector<Prediction> ranks =
       predict_pipeline(std::move(schedules),
                        predicted_pipeline(native_training(choice, inputs.model, inputs.training)),
                        inputs.profile, moves);
-  const auto most = std::ranges::max_element(ranks, {}, [](const Prediction& one) {
-    return one.summary.memory.peak_reserved + one.summary.memory.outside;
-  });
-  return {.summary = std::move(most->summary), .moves = moves};
+  return {.summary = std::move(ranks[neediest(ranks)].summary), .moves = moves};
 }
 
 }  // namespace shardscope::planner

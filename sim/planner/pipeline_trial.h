@@ -1,4 +1,5 @@
-// Pipelined choices of the native runtime tried out: one rank of every stage, played together.
+// Pipelined choices tried out: one rank of every stage, played together. Of the native runtime, or
+// of fsdp2 as torchtitan runs them (sim/planner/torchtitan_pipeline.h).
 #pragma once
 
 #include <vector>
@@ -12,8 +13,8 @@ namespace shardscope::planner {
 /// Throws Error or Refusal where that is no pipeline that the native runtime can run.
 PredictedPipeline predicted_pipeline(const NativeTraining& training);
 
-/// Of the first rank of every stage, in order. Throws Error, and Refusal where PyTorch refuses the
-/// pipeline.
+/// Of the first rank of every stage, in order; of the native runtime. Throws Error, and Refusal
+/// where PyTorch refuses the pipeline.
 std::vector<Schedule> schedules_of_stages(const Choice& choice, const TrialInputs& inputs);
 
 /// The step of all stages together, and what lives at the highest on the rank that needs most: its

@@ -61,15 +61,17 @@ Bytes activations_of_operations(const Schedule& schedule) {
 
 Duration host_time(const Schedule& schedule, const TrialInputs& inputs) {
   const DeviceClockOptions clock = clock_options(schedule, inputs.profile);
-  Duration sum;
+  HostCounts counts;
+  bool in_backward = false;
   for (const HostAction& action : schedule.program.actions) {
-    if (action.kind == HostActionKind::dispatch) sum += clock.dispatch;
+    if (action.kind == HostActionKind::dispatch) counts.dispatch(in_backward, 1);
     if (!issues_operation(action.kind)) continue;
     const Operation& op = schedule.operations[action.subject];
     if (op.phase == Phase::optimizer) break;
-    if (op.phase != Phase::init) sum += clock.launch;
+    in_backward = is_of_autograd(op);
+    if (op.phase != Phase::init) counts.launch(in_backward);
   }
-  return sum;
+  return {clock.host_ns(counts)};
 }
 
 }  // namespace

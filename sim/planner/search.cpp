@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -207,11 +208,11 @@ class Search {
       if (!to_reach.reached_by(sought(bounds), kinds_[choice])) continue;
       settled_[choice] = true;
       if (exceeds(bounds.memory))
-        lose(choice, Reason::out_of_memory, bounds.time, bounds.memory);
+        lose_by_bounds(choice, Reason::out_of_memory);
       else if (const Bytes host = on_host(choice); exceeds_host(host))
         lose(choice, Reason::out_of_host_memory, bounds.time, host);
       else if (is_too_slow(bounds.time))
-        lose(choice, Reason::too_slow, bounds.time, bounds.memory);
+        lose_by_bounds(choice, Reason::too_slow);
       else
         batch.push_back(choice);
       if (batch.size() == next_batch_size_) break;
@@ -314,17 +315,54 @@ class Search {
                          .is_estimate = is_estimate};
   }
 
+  void lose_by_bounds(std::size_t choice, Reason reason) {
+    lose(choice, reason, bounds_[choice].time, bounds_[choice].memory);
+    outcomes_[choice].is_least = true;
+  }
+
   /// Plays the places with the allocator: whether all of them fit. Those that do not are out.
   bool rehearse_places() {
-    const std::vector<std::size_t> places = leaders();
-    for_each_index(places.size(), options_.threads, [&](std::size_t i) {
+    const std::vector<std::size_t> rehearsed = to_rehearse();
+    for_each_index(rehearsed.size(), options_.threads, [&](std::size_t i) {
       if (options_.stop.stop_requested()) return;
-      Contender& contender = contenders_[places[i]];
-      if (!contender.full)
-        contender.full.emplace(simulate_fully(choices_[contender.choice], inputs_));
+      Contender& contender = contenders_[rehearsed[i]];
+      contender.full.emplace(simulate_fully(choices_[contender.choice], inputs_));
     });
     result_.interrupted = result_.interrupted || options_.stop.stop_requested();
-    return drop_what_does_not_fit() == 0;
+    bool all_fit = true;
+    while (drop_places_that_do_not_fit()) all_fit = false;
+    return all_fit;
+  }
+
+  /// The places that were not played yet. Where cores are idle, also what stands behind a place
+  /// of a kind that has lost one already: it is likely to be next.
+  std::vector<std::size_t> to_rehearse() const {
+    std::vector<std::size_t> result;
+    for (const std::size_t place : leaders())
+      if (!contenders_[place].full) result.push_back(place);
+    const std::size_t cores =
+        options_.threads > 0 ? options_.threads : std::thread::hardware_concurrency();
+    for (std::size_t i = 0; i < contenders_.size() && !result.empty() && result.size() < cores;
+         ++i) {
+      const Contender& contender = contenders_[i];
+      const bool has_lost = options_.kind ? kinds_beyond_memory_.contains(kinds_[contender.choice])
+                                          : !kinds_beyond_memory_.empty();
+      const bool is_next = has_lost && !contender.full && !contender.is_estimate;
+      if (is_next && std::ranges::find(result, i) == result.end()) result.push_back(i);
+    }
+    return result;
+  }
+
+  /// What was played ahead stays until it comes to a place.
+  bool drop_places_that_do_not_fit() {
+    std::set<std::size_t> unfit;
+    for (const std::size_t place : leaders()) {
+      const Contender& contender = contenders_[place];
+      if (!contender.full || contender.full->fits) continue;
+      unfit.insert(contender.choice);
+      kinds_beyond_memory_.insert(kinds_[contender.choice]);
+    }
+    return drop([&](const Contender& c) { return unfit.contains(c.choice); }) > 0;
   }
 
   /// Of a stopped search: plays from the best on until one fits. The user is waiting for the end,
@@ -342,18 +380,21 @@ class Search {
       }
       if (contender.full->fits) break;
     }
-    drop_what_does_not_fit();
+    drop([](const Contender& c) { return c.full && !c.full->fits; });
     std::stable_partition(contenders_.begin(), contenders_.end(),
                           [](const Contender& c) { return c.full.has_value(); });
   }
 
-  std::size_t drop_what_does_not_fit() {
-    const auto does_not_fit = [](const Contender& c) { return c.full && !c.full->fits; };
+  /// Contenders for which the allocator has no room.
+  template <class Unfit>
+  std::size_t drop(const Unfit& unfit) {
     for (const Contender& contender : contenders_)
-      if (does_not_fit(contender))
+      if (unfit(contender)) {
         lose(contender.choice, Reason::out_of_memory, contender.trial.time.span,
              contender.full->reserved + contender.full->outside);
-    return std::erase_if(contenders_, does_not_fit);
+        outcomes_[contender.choice].is_least = contender.full->is_part;
+      }
+    return std::erase_if(contenders_, unfit);
   }
 
   void settle_the_rest() {
@@ -384,7 +425,7 @@ class Search {
     const Reason reason = exceeds(bounds.memory)     ? Reason::out_of_memory
                           : is_too_slow(bounds.time) ? Reason::too_slow
                                                      : Reason::bounded;
-    lose(choice, reason, bounds.time, bounds.memory);
+    lose_by_bounds(choice, reason);
   }
 
   void add_wanted() {
@@ -419,8 +460,9 @@ class Search {
   std::vector<Contender> contenders_;  // best first
   std::vector<Outcome> outcomes_;      // by choice
   std::size_t next_batch_size_ = first_batch_size;
-  std::set<std::size_t> simulated_;  // choices, with some or all of their blocks
-  std::vector<bool> settled_;        // by choice: tried out, or known to need too much memory
+  std::set<std::size_t> kinds_beyond_memory_;  // of which a place did not fit
+  std::set<std::size_t> simulated_;            // choices, with some or all of their blocks
+  std::vector<bool> settled_;  // by choice: tried out, or known to need too much memory
   SearchResult result_;
 };
 
@@ -478,9 +520,9 @@ std::string why(const Outcome& outcome, const TrialInputs& inputs,
       return fmt::format("needs {}{}", about, rounded_text(outcome.memory));
     case Reason::out_of_memory:
       if (outcome.memory <= inputs.profile.memory)
-        return fmt::format("tight: needs {}{} of {}, and {} should stay free (--margin)", about,
-                           rounded_text(outcome.memory), rounded_text(inputs.profile.memory),
-                           rounded_text(inputs.margin));
+        return fmt::format("tight: needs {}{} of {}, and {} should stay free (--margin)",
+                           outcome.is_least ? "at least " : about, rounded_text(outcome.memory),
+                           rounded_text(inputs.profile.memory), rounded_text(inputs.margin));
       // What a run holds when it fails says little of what it needs.
       if (outcome.memory.count / 50 < (outcome.memory - inputs.profile.memory).count)
         return fmt::format("out of memory: needs {} {} of the {} there are",

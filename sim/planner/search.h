@@ -64,7 +64,8 @@ struct Outcome {
                   ///< where its host's memory is exceeded
   /// Time and memory follow from simulations with fewer blocks (sim/planner/estimate.h).
   bool is_estimate = false;
-  std::string text;  ///< of a refusal
+  bool is_least = false;  ///< memory, of a bound or of the part of a run that was played
+  std::string text;       ///< of a refusal
 };
 
 /// "slower", "out_of_memory", ...

@@ -1,7 +1,10 @@
 #include "sim/planner/trial.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <span>
 #include <utility>
 
@@ -9,9 +12,11 @@
 #include "core/native/native_schedule.h"
 #include "core/schedule/model_states.h"
 #include "sim/allocator/block_sizes.h"
+#include "sim/engine/rehearse.h"
 #include "sim/engine/step_player.h"
 #include "sim/engine/step_rows.h"
 #include "sim/planner/estimate.h"
+#include "sim/planner/mesh_recordings.h"
 #include "sim/planner/offload.h"
 #include "sim/planner/pipeline_trial.h"
 #include "sim/prediction/outside_memory.h"
@@ -68,13 +73,6 @@ Accounting time_of(const Schedule& schedule, const TrialInputs& inputs, int micr
   const StepProgram program = step_program(schedule, micro_batches);
   const StepCosts costs = step_costs(schedule, program, inputs.costs, inputs.profile);
   return play_until_steady(program, costs).accounting;
-}
-
-Bytes highest_reserved(const Simulation& simulation) {
-  Bytes highest;
-  for (const SimulatedStep& step : simulation.steps)
-    highest = std::max(highest, step.memory.peak_reserved);
-  return highest;
 }
 
 /// Of one rank, as the native runtime lays it out (core/native/native_step.cpp) but for padding:
@@ -139,13 +137,40 @@ Bytes allocated_peak(const Schedule& schedule) {
 
 namespace {
 
+MeshRecordings* shared_recordings(const Choice& choice, const TrialInputs& inputs) {
+  if (!mesh_only_sizes(choice, inputs.model)) return nullptr;
+  if (inputs.recordings != nullptr) return inputs.recordings;
+  return inputs.findings == nullptr ? nullptr : &inputs.findings->of_meshes();
+}
+
+std::shared_ptr<const Schedule> recorded_for_trial(const Choice& choice, const TrialInputs& inputs,
+                                                   const std::stop_token& stop) {
+  const int world = choice.mesh.world();
+  const auto with = [&](int shard) {
+    Choice other = choice;
+    other.mesh = {.replicate = world / shard, .shard = shard};
+    return other;
+  };
+  const auto record = [&](int shard) {
+    return schedule_of(shard == choice.mesh.shard ? choice : with(shard), inputs,
+                       trial_steps(choice), stop);
+  };
+  MeshRecordings* shared = shared_recordings(choice, inputs);
+  if (shared == nullptr) return std::make_shared<const Schedule>(record(choice.mesh.shard));
+  return shared->of({.name = fmt::format("{}; {} ranks; {} parameters", text_of(with(1)), world,
+                                         inputs.model.parameters.size()),
+                     .world = world,
+                     .record = record},
+                    choice.mesh.shard);
+}
+
 Trial try_out_alone(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop) {
   const Choice recorded = told(choice);
-  const Schedule schedule = schedule_of(recorded, inputs, trial_steps(recorded), stop);
+  const std::shared_ptr<const Schedule> schedule = recorded_for_trial(recorded, inputs, stop);
   const bool has_all = recorded.micro_batches == choice.micro_batches;
-  return {.time = time_of(schedule, inputs, has_all ? 0 : choice.micro_batches),
-          .allocated = allocated_peak(schedule),
-          .outside = outside_of(schedule, inputs)};
+  return {.time = time_of(*schedule, inputs, has_all ? 0 : choice.micro_batches),
+          .allocated = allocated_peak(*schedule),
+          .outside = outside_of(*schedule, inputs)};
 }
 
 }  // namespace
@@ -159,29 +184,72 @@ Trial try_out(const Choice& choice, const TrialInputs& inputs, const std::stop_t
   return trial;
 }
 
-FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs) {
-  if (is_pipelined(choice)) return simulate_pipeline(choice, inputs);
-  const Choice recorded = told(choice);
-  Schedule schedule = recording_of(recorded, inputs);
+namespace {
+
+/// What is held at the highest, played on the device's memory, and whether that is all there is.
+FullSimulation played_fully(const Schedule& schedule, const TrialInputs& inputs) {
   FullSimulation result{.outside = outside_of(schedule, inputs)};
   const Bytes memory = inputs.profile.memory;
   AllocatorChoice allocator{.settings = inputs.allocator};
   if (memory > Bytes{})
     allocator.memory = DeviceCapacity{.total = memory, .outside = result.outside};
-  const Simulation simulation = simulate(schedule, inputs.profile, allocator);
-  result.reserved = highest_reserved(simulation);
-  result.fits = !simulation.out_of_memory &&
+  const Rehearsal rehearsal = rehearse(schedule, inputs.profile, allocator);
+  result.reserved = rehearsal.reserved;
+  result.fits = !rehearsal.out_of_memory &&
                 (memory == Bytes{} || result.reserved + result.outside + inputs.margin <= memory);
-  if (result.fits && inputs.findings != nullptr)
-    inputs.findings->keep_recording(recorded, std::move(schedule));
   return result;
 }
 
-Schedule recording_of(const Choice& choice, const TrialInputs& inputs) {
+/// Plays the first step as soon as it is recorded. What it holds, the whole run holds, too: where
+/// that does not fit, nothing more has to be recorded.
+class FirstStepRehearsal final : public eager::ProgramListener {
+ public:
+  struct DoesNotFit {
+    FullSimulation result;
+  };
+  FirstStepRehearsal(const TrialInputs& inputs, int world) : inputs_(inputs), world_(world) {}
+
+  void on_program(const Schedule& so_far) override {
+    if (is_done_ || inputs_.profile.memory == Bytes{} || so_far.steps.size() < 2) return;
+    is_done_ = true;
+    Schedule first = so_far;
+    first.steps.resize(1);
+    first.world = world_;
+    FullSimulation result = played_fully(first, inputs_);
+    result.is_part = true;
+    if (!result.fits) throw DoesNotFit{result};
+  }
+
+ private:
+  const TrialInputs& inputs_;
+  int world_;
+  bool is_done_ = false;
+};
+
+}  // namespace
+
+FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs) {
+  if (is_pipelined(choice)) return simulate_pipeline(choice, inputs);
+  const Choice recorded = told(choice);
+  FirstStepRehearsal first(inputs, choice.mesh.world());
+  try {
+    Schedule schedule = recording_of(recorded, inputs, &first);
+    const FullSimulation result = played_fully(schedule, inputs);
+    if (result.fits && inputs.findings != nullptr)
+      inputs.findings->keep_recording(recorded, std::move(schedule));
+    return result;
+  } catch (const FirstStepRehearsal::DoesNotFit& stopped) {
+    return stopped.result;
+  }
+}
+
+Schedule recording_of(const Choice& choice, const TrialInputs& inputs,
+                      eager::ProgramListener* listener) {
   if (inputs.findings != nullptr)
     if (std::optional<Schedule> kept = inputs.findings->take_recording(choice))
       return std::move(*kept);
-  return schedule_of(choice, inputs);
+  if (choice.runtime == Runtime::native) return native(choice, inputs);
+  return schedule_of(pytorch_training(choice, inputs), inputs.model, inputs.config, {}, listener);
 }
 
 }  // namespace shardscope::planner

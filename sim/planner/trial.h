@@ -18,6 +18,7 @@
 namespace shardscope::planner {
 
 class Findings;
+class MeshRecordings;
 
 /// What all trials have in common. Everything must outlive them.
 struct TrialInputs {
@@ -31,6 +32,7 @@ struct TrialInputs {
   Bytes margin = {};                 ///< of a device's memory that has to stay free
   Findings* findings = nullptr;  ///< shared by searches over the same inputs; none: no estimates
   std::optional<Bytes> host_memory = {};  ///< of a node; none: not checked
+  MeshRecordings* recordings = nullptr;   ///< that trials share; none: those of the findings
 };
 
 /// The choice under its runtime of PyTorch. Throws as `training_setup` does.
@@ -68,13 +70,16 @@ Trial try_out(const Choice& choice, const TrialInputs& inputs, const std::stop_t
 struct FullSimulation {
   Bytes reserved;  ///< at the highest; of the native runtime its arena
   Bytes outside;
-  bool fits = true;  ///< and leaves the margin
+  bool fits = true;      ///< and leaves the margin
+  bool is_part = false;  ///< of the first step alone
 };
-/// Where it fits, the inputs' findings keep the recording.
+/// Where it fits, the inputs' findings keep the recording. Where the first step under PyTorch does
+/// not fit, the figures are those up to its end.
 FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs);
 
 /// The choice's schedule with all steps: what the inputs' findings keep of it, which they let go,
-/// or else recorded.
-Schedule recording_of(const Choice& choice, const TrialInputs& inputs);
+/// or else recorded: `listener`, if any, is told as it grows, and may end it by throwing.
+Schedule recording_of(const Choice& choice, const TrialInputs& inputs,
+                      eager::ProgramListener* listener = nullptr);
 
 }  // namespace shardscope::planner

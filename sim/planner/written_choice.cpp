@@ -1,6 +1,7 @@
 #include "sim/planner/written_choice.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -8,6 +9,7 @@
 
 #include "core/config/values/config_json.h"
 #include "core/config/yaml/yaml_writer.h"
+#include "core/native/pipeline_stages.h"
 
 namespace shardscope::planner {
 namespace {
@@ -124,16 +126,72 @@ WrittenChoice job_of(const Choice& choice, const WrittenFrom& from) {
   return written;
 }
 
+/// One list of modules for each stage.
+std::string modules_of_stages(const Choice& choice, const Model& model) {
+  const std::vector<int> layers =
+      blocks_of_stages(model, choice.pipeline, choice.mesh.pipeline, "--pipeline-stages");
+  std::string text;
+  int next = 0;
+  for (std::size_t stage = 0; stage < layers.size(); ++stage) {
+    std::vector<std::string> modules;
+    if (stage == 0) modules.emplace_back("\"tok_embeddings\"");
+    for (int layer = 0; layer < layers[stage]; ++layer)
+      modules.push_back(fmt::format("\"layers.{}\"", next++));
+    if (stage + 1 == layers.size()) {
+      modules.emplace_back("\"norm\"");
+      modules.emplace_back("\"output\"");
+    }
+    text += fmt::format("  [{}],\n", fmt::join(modules, ", "));
+  }
+  return text;
+}
+
+/// A float, which torchtitan asks for; nothing where there is no clipping.
+std::string clipping_of(double norm) {
+  if (norm <= 0) return {};
+  std::string number = fmt::format("{}", norm);
+  if (number.find_first_of(".e") == std::string::npos) number += ".0";
+  return fmt::format("max_norm = {}\n", number);
+}
+
+/// Names of torchtitan's configuration of 2025 (config/job_config.py).
+WrittenChoice torchtitan_of(const Choice& choice, const WrittenFrom& from) {
+  const Mesh& mesh = choice.mesh;
+  const bool reshards = zero_stage(choice.sharding) == 3;
+  const bool is_mixed = choice.precision == TrainingPrecision::bf16_mixed;
+  const bool keeps_some = choice.checkpointing.selective;
+  WrittenChoice result{.file = "torchtitan.toml", .format = "torchtitan"};
+  result.text = fmt::format(
+      "[training]\nlocal_batch_size = {}\nseq_len = {}\n{}dtype = \"{}\"\n"
+      "mixed_precision_param = \"{}\"\n\n"
+      "[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
+      "fsdp_reshard_after_forward = \"{}\"\npipeline_parallel_degree = {}\n"
+      "pipeline_parallel_schedule = \"{}\"\npipeline_parallel_microbatch_size = {}\n"
+      "module_fqns_per_model_part = [\n{}]\n\n[activation_checkpoint]\nmode = \"{}\"\n",
+      choice.batch * choice.micro_batches, from.job.seq, clipping_of(from.job.clip),
+      choice.precision == TrainingPrecision::bf16 ? "bfloat16" : "float32",
+      is_mixed ? "bfloat16" : "float32", mesh.replicate, mesh.shard, reshards ? "always" : "never",
+      mesh.pipeline, name_of(choice.pipeline.schedule), choice.batch,
+      modules_of_stages(choice, from.model), text_of(choice.checkpointing));
+  if (from.job.clip <= 0)
+    result.losses.push_back({"no clipping", "belongs to the script: torchtitan clips to max_norm"});
+  if (keeps_some) result.text += "selective_ac_option = \"op\"\n";
+  result.losses.push_back(
+      {"model", "belongs to the file: set model.name and model.flavor to yours"});
+  return result;
+}
+
 }  // namespace
 
 std::string memory_beyond_the_file(const Choice& choice, const WrittenFrom& from) {
-  if (choice.runtime == Runtime::native) return {};
+  if (choice.runtime == Runtime::native || is_pipelined(choice)) return {};
   const std::vector<Loss> losses = memory_losses(choice, from);
   return losses.empty() ? std::string() : losses.front().key;
 }
 
 WrittenChoice written(const Choice& choice, const WrittenFrom& from) {
   if (choice.runtime == Runtime::native) return job_of(choice, from);
+  if (is_pipelined(choice)) return torchtitan_of(choice, from);
   PortableStrategy strategy = portable(choice, from);
   add_own(choice, strategy);
   const ConfigFormat format = format_of(choice.runtime);

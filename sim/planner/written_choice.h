@@ -18,7 +18,7 @@ struct WrittenFrom {
 };
 
 struct WrittenChoice {
-  std::string file;    ///< "accelerate.yaml", "deepspeed.json", "job.json"
+  std::string file;    ///< "accelerate.yaml", "deepspeed.json", "job.json", "torchtitan.toml"
   std::string format;  ///< "accelerate-v2", "deepspeed", "job"
   std::string text;
   std::vector<Loss> losses;  ///< what the file cannot say and the script must
@@ -28,8 +28,8 @@ struct WrittenChoice {
 /// "gradients reduced in every micro-batch"; "" where it says enough.
 std::string memory_beyond_the_file(const Choice& choice, const WrittenFrom& from);
 
-/// accelerate's file for ddp, fsdp1 and fsdp2, DeepSpeed's for its own, a Shardscope job for
-/// native.
+/// accelerate's file for ddp, fsdp1 and fsdp2, torchtitan's for pipelines of fsdp2, DeepSpeed's for
+/// its own, a Shardscope job for native.
 WrittenChoice written(const Choice& choice, const WrittenFrom& from);
 
 }  // namespace shardscope::planner

@@ -173,9 +173,7 @@ ScaledStep scaled_step(const Schedule& schedule, const StepProgram& program, con
     StepCosts moved = costs;
     for (std::size_t i = 0; i < groups.size(); ++i)
       moved.times[i] = scaled(costs.times[i], factors[index_of(groups[i])]);
-    const double host = factors[index_of(CostGroup::host)];
-    moved.clock.launch = scaled(costs.clock.launch, host);
-    moved.clock.dispatch = scaled(costs.clock.dispatch, host);
+    moved.clock = with_host_times(costs.clock, factors[index_of(CostGroup::host)]);
     return play(program, moved).accounting.span;
   };
 }

@@ -4,7 +4,10 @@
 #include <iterator>
 #include <utility>
 
+#include "core/base/error.h"
 #include "sim/cost/cost_model.h"
+#include "sim/engine/peer_arrivals.h"
+#include "sim/engine/simulate.h"
 #include "sim/engine/simulate_together.h"
 #include "sim/prediction/memory_allowances.h"
 #include "sim/prediction/run_facts.h"
@@ -28,7 +31,7 @@ ScaledStep scaled_together(std::span<const Schedule> schedules, const HardwarePr
     StepCosts moved = costs;
     for (std::size_t i = 0; i < groups.size(); ++i)
       moved.times[i] = scaled(costs.times[i], factor(groups[i]));
-    moved.clock.launch = scaled(costs.clock.launch, factor(CostGroup::host));
+    moved.clock = with_host_times(costs.clock, factor(CostGroup::host));
     const OperationMoments moments = play_together(schedules, moved);
     return *std::ranges::max_element(moments.end);
   };
@@ -63,6 +66,24 @@ PipelineSummary pipeline_of(const std::vector<Prediction>& predictions,
         result.ranks.back().bubble_share / static_cast<double>(predictions.size());
   }
   return result;
+}
+
+std::vector<PeerArrivals> arrivals_of(std::span<const Schedule> schedules,
+                                      const HardwareProfile& profile) {
+  RanksTogether together = peer_arrivals(schedules, profile);
+  if (!together) throw Error({.where = "simulation", .what = together.endless_wait});
+  return std::move(together.arrivals);
+}
+
+/// What all ranks have in common.
+void tell_of_all(const PredictedPipeline& pipeline, std::vector<Prediction>& predictions) {
+  const PipelineSummary summary = pipeline_of(predictions, pipeline);
+  const bool fits =
+      std::ranges::all_of(predictions, [](const Prediction& one) { return one.summary.fits; });
+  for (Prediction& prediction : predictions) {
+    prediction.summary.pipeline = summary;
+    prediction.summary.fits = fits;
+  }
 }
 
 }  // namespace
@@ -104,14 +125,37 @@ std::vector<Prediction> predict_pipeline(std::vector<Schedule> schedules,
   }
   for (std::size_t rank = 0; rank < schedules.size(); ++rank)
     predictions[rank].schedule = std::move(schedules[rank]);
-  const PipelineSummary summary = pipeline_of(predictions, pipeline);
-  const bool fits =
-      std::ranges::all_of(predictions, [](const Prediction& one) { return one.summary.fits; });
-  for (Prediction& prediction : predictions) {
-    prediction.summary.pipeline = summary;
-    prediction.summary.fits = fits;
-  }
+  tell_of_all(pipeline, predictions);
   return predictions;
+}
+
+std::vector<Prediction> predict_recorded_pipeline(std::vector<Schedule> schedules,
+                                                  const PredictedRun& run,
+                                                  const PredictedPipeline& pipeline,
+                                                  const HardwareProfile& profile) {
+  std::vector<PeerArrivals> arrivals = arrivals_of(schedules, profile);
+  std::vector<Prediction> predictions;
+  for (std::size_t rank = 0; rank < schedules.size(); ++rank) {
+    PredictedRun own = run;
+    own.peers = std::move(arrivals[rank]);
+    predictions.push_back(predict(std::move(schedules[rank]), own, profile));
+  }
+  tell_of_all(pipeline, predictions);
+  return predictions;
+}
+
+Duration step_of_recorded_pipeline(std::span<const Schedule> schedules,
+                                   const HardwareProfile& profile) {
+  constexpr Bytes enough{std::int64_t{1} << 50};
+  const std::vector<PeerArrivals> arrivals = arrivals_of(schedules, profile);
+  Duration longest;
+  for (std::size_t rank = 0; rank < schedules.size(); ++rank) {
+    const Simulation one = simulate(
+        schedules[rank], profile,
+        {.settings = {}, .memory = DeviceCapacity{.total = enough, .outside = {}}}, arrivals[rank]);
+    longest = std::max(longest, one.accounting.span);
+  }
+  return longest;
 }
 
 }  // namespace shardscope

@@ -133,6 +133,15 @@ std::optional<StatedNetwork> stated_network(std::string_view notes, std::string_
 
 namespace {
 
+/// Jean Zay's nodes of 8 A100 have four links of Omni-Path, 100 Gbit/s each. Source: bigscience
+/// train/tr11-176B-ml/README.md, "4 OmniPath links".
+std::optional<StatedNetwork> network_of_repository(std::string_view repository) {
+  constexpr int links = 4;
+  constexpr double bytes_of_link = 100e9 / 8;
+  if (repository != "bigscience-workshop/bigscience") return std::nullopt;
+  return StatedNetwork{.rate = {links * bytes_of_link}, .adapters = links};
+}
+
 void connect(const StatedNetwork& stated, Interconnect& network) {
   if (stated.adapters) network.adapters = *stated.adapters;
   if (stated.kind) network.kind = *stated.kind;
@@ -157,7 +166,8 @@ std::optional<PublishedMachine> published_machine(const PublishedRow& row) {
   machine.assumed.push_back(fmt::format("figures of {}", *cluster));
   if (row.gpus_per_node) seat(*row.gpus_per_node, profile);
   const int in_node = std::max(1, profile.ranks_per_node);
-  const auto network = stated_network(row.network_notes, row.gpu, in_node);
+  auto network = stated_network(row.network_notes, row.gpu, in_node);
+  if (!network) network = network_of_repository(repository_of(row));
   if (network && profile.interconnect) connect(*network, *profile.interconnect);
   if (!network && row.gpus.value_or(1) > in_node)
     machine.assumed.emplace_back("the network of that cluster");

@@ -15,6 +15,8 @@ namespace shardscope {
 namespace {
 
 constexpr std::int64_t bytes_of_activation_element = 2;
+/// The shape of a part, a few numbers of 64 bits.
+constexpr Bytes shape_message{128};
 
 std::vector<int> equal_layers(std::int64_t layers, int stages) {
   constexpr int ends = 2;  // embedding and head
@@ -137,7 +139,10 @@ Duration scaled(Duration time, double factor) {
   return Duration::from_seconds(time.seconds() * factor);
 }
 
-std::vector<ChunkTime> chunk_times(const PublishedPipeline& pipeline, const StageTimes& times) {
+/// `gather`: the time to put together what was divided among tensor ranks. A forward gathers its
+/// input; a backward gathers the output that its stage sent in parts, and the gradient that came.
+std::vector<ChunkTime> chunk_times(const PublishedPipeline& pipeline, const StageTimes& times,
+                                   Duration gather) {
   const Parts forward = times.forward();
   const Parts backward = times.backward();
   std::vector<ChunkTime> chunks;
@@ -150,10 +155,14 @@ std::vector<ChunkTime> chunk_times(const PublishedPipeline& pipeline, const Stag
     if (stage == 0) {
       chunk.forward += forward.before;
       chunk.input_backward += backward.before;
+    } else {
+      chunk.forward += gather;
     }
     if (stage + 1 == pipeline.layers.size()) {
       chunk.forward += forward.behind;
       chunk.input_backward += backward.behind;
+    } else {
+      chunk.input_backward += gather + gather;
     }
     chunks.push_back(chunk);
   }
@@ -181,6 +190,8 @@ PublishedPipeline published_pipeline(const PublishedRow& row, const PublishedMod
   if (is_tied(model))
     pipeline.shared_gradient =
         Bytes{model.config.at("vocab_size").integer() * *row.hidden * bytes_of_activation_element};
+  if (stack.pipelines_by_deepspeed)
+    pipeline.divided_over = static_cast<int>(row.tensor_parallel.value_or(1));
   pipeline.rank_distance = static_cast<int>(*row.gpus) / pipeline.ranks;
   return pipeline;
 }
@@ -209,10 +220,17 @@ Duration pipelined_step(const PublishedPipeline& pipeline, const Schedule& stage
   const auto message = [&](OperationKind kind, Bytes bytes, int distance) {
     return model.collectives().cost(kind, bytes, Ranks::spaced(0, distance, 2)).time;
   };
+  const int parts = pipeline.divided_over;
+  const Duration gather =
+      parts == 1 ? Duration{}
+                 : model.collectives()
+                       .cost(OperationKind::all_gather, pipeline.activation, Ranks::up_to(parts))
+                       .time;
   const PipelineTimes times{
-      .chunks = chunk_times(pipeline, stage_times), .transfer = [&](int rank, int peer) {
+      .chunks = chunk_times(pipeline, stage_times, gather), .transfer = [&](int rank, int peer) {
         const int distance = std::max(1, std::abs(rank - peer)) * pipeline.rank_distance;
-        return message(OperationKind::send, pipeline.activation, distance);
+        const Duration part = message(OperationKind::send, pipeline.activation / parts, distance);
+        return parts == 1 ? part : part + message(OperationKind::send, shape_message, distance);
       }};
   const std::vector<Duration> ends =
       pipeline_ends(published_programs(pipeline, micro_batches), times);

@@ -24,6 +24,11 @@ struct PublishedPipeline {
   int played_layers = 1;
   Bytes activation;       ///< that a stage sends, of a micro-batch
   Bytes shared_gradient;  ///< of a tied embedding, summed over first and last stage; 0: none
+  /// Tensor-parallel ranks among which DeepSpeed's stages divide what they send: each sends a part
+  /// behind a message with its shape, and the receiving ones gather the parts. Source: deepspeed
+  /// runtime/pipe/engine.py (is_pipe_partitioned, is_grad_partitioned), runtime/utils.py
+  /// (PartitionedTensor).
+  int divided_over = 1;
   int rank_distance = 1;  ///< of neighbours in the pipeline: ranks that share a stage
 };
 

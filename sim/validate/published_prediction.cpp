@@ -49,7 +49,7 @@ Schedule schedule_of(const PublishedScenario& scenario, int micro_batches) {
     schedule = with_expert_parallel(std::move(schedule), scenario.experts);
   if (scenario.tensor.divides_sequence)
     schedule = with_divided_sequence(std::move(schedule), scenario.tensor.ranks);
-  return with_float8(std::move(schedule), scenario.float8);
+  return with_host_waits(with_float8(std::move(schedule), scenario.float8), scenario.waits);
 }
 
 Duration scaled(Duration time, double factor) {

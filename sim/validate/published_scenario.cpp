@@ -213,6 +213,7 @@ std::optional<Dtype> reduced_in(const PublishedRow& row, const TrainingStack& st
   if (has_word(row.precision, "mp=DEFAULT") || has_word(row.precision, "fp32 grad") ||
       has_word(row.notes, "fp32 reduce"))
     return Dtype::float32;
+  if (stack.pipelines_by_deepspeed && has_word(row.precision, "bf16")) return Dtype::float32;
   return stack.reduced_in;
 }
 
@@ -447,6 +448,10 @@ class SetupBuilder {
     eager::TrainingSetup& setup = result_.setup;
     result_.kernels = {.fusion = fusion_of(row_, stack_),
                        .attention = attention_of(row_, stack_, result_.profile)};
+    const std::int64_t most = stack_.most_gpus_without_blocking;
+    result_.waits = {.each_launch = most > 0 && *row_.gpus > most,
+                     .each_micro_batch = stack_.reads_batch_sizes};
+    if (result_.waits.each_launch) result_.assumed.emplace_back("CUDA_LAUNCH_BLOCKING=1");
     result_.float8 = float8_of(row_, stated_.sharding);
     if (result_.float8.casts != Float8Casts::none)
       result_.assumed.push_back(

@@ -10,6 +10,7 @@
 #include "sim/hardware/hardware_profile.h"
 #include "sim/kernels/float8.h"
 #include "sim/validate/published_expert_parallel.h"
+#include "sim/validate/published_host.h"
 #include "sim/validate/published_model.h"
 #include "sim/validate/published_pipeline.h"
 #include "sim/validate/published_row.h"
@@ -31,6 +32,7 @@ struct PublishedScenario {
   HardwareProfile profile;
   Runtime runtime = Runtime::ddp;
   KernelChoices kernels;
+  HostWaits waits;
   Float8Kernels float8;
   int context = 1;  ///< ranks that share a sequence: `setup` has one rank's part of it
   int world = 1;    ///< ranks that gradients are reduced over; setup.world: that share states

@@ -65,12 +65,28 @@ TrainingStack megatron_deepspeed() {
           .overlaps = false,
           .updates_as_megatron = true,
           .pipelines_by_deepspeed = true,
+          .reads_batch_sizes = true,
           .dropout = 0.1,
           .eager_attention = true,
           .checkpoints_reentrant = true,
           .source =
               "Megatron-DeepSpeed pretrain_gpt.py, megatron/mpu/random.py (CheckpointFunction), "
-              "deepspeed runtime/pipe"};
+              "megatron/mpu/data.py (sizes_cuda.cpu()), deepspeed runtime/pipe, "
+              "runtime/bf16_optimizer.py"};
+}
+
+/// Without CUDA_LAUNCH_BLOCKING=1 its runs on 320 GPUs hung, and those on 160 could
+/// (chronicles-prequel.md).
+TrainingStack bigscience() {
+  TrainingStack stack = megatron_deepspeed();
+  stack.name = "Megatron-DeepSpeed, as BigScience runs it";
+  stack.words = {"bigscience"};
+  stack.most_gpus_without_blocking = 160;
+  stack.source =
+      "bigscience train/tr11-176B-ml/tr11-176B-ml.slurm and chronicles-prequel.md "
+      "(CUDA_LAUNCH_BLOCKING=1); Megatron-DeepSpeed pretrain_gpt.py, megatron/mpu/data.py "
+      "(sizes_cuda.cpu()), deepspeed runtime/pipe, runtime/bf16_optimizer.py";
+  return stack;
 }
 
 /// GPT-2's vocabulary as it is, not filled up.
@@ -115,6 +131,7 @@ const std::vector<TrainingStack>& stacks() {
        .source = "torchtitan 2024-12, parallelize_llama.py (apply_tp), optimizer.py, "
                  "pipeline_llama.py (pipeline_parallel_microbatches), docs/float8.md"},
       vtrain(),
+      bigscience(),
       megatron_deepspeed(),
       {.name = "InternEvo",
        .words = {"InternEvo", "InternLM"},

@@ -36,9 +36,13 @@ struct TrainingStack {
   std::int64_t vocabulary = 0;
   int metric_losses = 0;  ///< further losses of every micro-batch, for its log
   std::optional<AttentionLibrary> attention = {};  ///< that stands behind "flash"
-  bool updates_as_megatron = false;     ///< replicated parameters (sim/validate/published_update.h)
-  bool pipelines_by_deepspeed = false;  ///< in the order of DeepSpeed's engine
-  bool balances_stages = false;         ///< of a pipeline, by the work of blocks and head
+  bool updates_as_megatron = false;  ///< replicated parameters (sim/validate/published_update.h)
+  /// In the order of DeepSpeed's engine, which sums gradients of bfloat16 up in float32.
+  bool pipelines_by_deepspeed = false;
+  bool reads_batch_sizes = false;  ///< from the device, before each micro-batch
+  /// Runs on more GPUs than this have CUDA_LAUNCH_BLOCKING=1; 0: none has.
+  std::int64_t most_gpus_without_blocking = 0;
+  bool balances_stages = false;  ///< of a pipeline, by the work of blocks and head
   /// Of tensor parallelism (sim/validate/published_tensor_parallel.h).
   bool divides_sequence = false;
   bool overlaps_sums = false;

@@ -6,7 +6,7 @@ unknown and what was invented. A row that is there already is not recorded again
 Scripts of other repositories are read at their commits from --sources (default: FOLDER/sources), where they are cloned if they are missing.
 Where --python lacks a package, only the scripts that need it fail."""
 import argparse
-import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -97,23 +97,51 @@ def record(options, case, places, work):
 
 
 def logs_of(run):
-    """One number for all that was recorded."""
-    digest = hashlib.sha256()
-    for log in sorted(run.glob("events*.txt")):
-        digest.update(log.read_bytes())
-    return digest.hexdigest()
+    """All that was recorded: of each rank."""
+    return b"".join(log.read_bytes() for log in sorted(run.glob("events*.txt")))
+
+
+# Which fields of a kind of line are numbers of texts (docs/recording.md).
+TEXTS = {b"op": (0, 1), b"node": (0, 1), b"end": (0,), b"enter": (0, 1), b"kernel": (1,), b"invented": (0, 1), b"asked": (0,)}
+
+
+def by_thread(log):
+    """What each thread did, whatever the others did meanwhile. Texts and locked memory of the host are numbered as they appear, by whichever thread."""
+    texts, threads = [], {}
+    for line in log.splitlines():
+        thread, _, rest = line.partition(b"\t")
+        kind, *fields = rest.split(b"\t")
+        if thread == b"S":
+            texts.append(fields)
+        elif kind not in (b"pinned", b"unpinned"):
+            named = [texts[int(field)] if i in TEXTS.get(kind, ()) else field for i, field in enumerate(fields)]
+            threads.setdefault(thread, []).append((kind, named))
+    return threads
+
+
+def first_difference(log, other):
+    """Number and both texts of the first line that is another one."""
+    pairs = itertools.zip_longest(log.splitlines(), other.splitlines(), fillvalue=b"")
+    number, one, two = next((i, one, two) for i, (one, two) in enumerate(pairs, 1) if one != two)
+    return f"line {number}: {one.decode()[:80]!r}, {two.decode()[:80]!r}"
 
 
 def repeated(options, case, places, work):
-    """The script as often as --repeat says: how many runs ended well, and how many logs equal that of the first run."""
-    codes, logs = [], []
+    """The script as often as --repeat says: how many runs ended well, how many logs equal that of the first run, how many of them thread by thread,
+    and where one differs."""
+    codes, first, equal, by_threads, differs = [], None, 0, 0, None
     for _ in range(options.repeat):
         _, _, _, _, run = record(options, case, places, work)
         settings = run / "recording.json"
         codes.append(json.loads(settings.read_text())["exit_code"] if settings.exists() else None)
-        logs.append(logs_of(run))
+        log = logs_of(run)
+        first = log if first is None else first
+        equal += log == first
+        by_threads += log == first or by_thread(log) == by_thread(first)
+        if log != first and differs is None:
+            differs = first_difference(first, log)
         shutil.rmtree(run, ignore_errors=True)
-    return {"times": options.repeat, "ended": codes.count(0), "like_the_first": logs.count(logs[0])}
+    return {"times": options.repeat, "ended": codes.count(0), "like_the_first": equal, "like_by_thread": by_threads, "differs": differs}
 
 
 def file_name(case):
@@ -177,7 +205,10 @@ def invented_of(row):
 def alike(row):
     """Of the recordings of --repeat."""
     again = row.get("repeated")
-    return f"{again['like_the_first']} of {again['times']}" if again else ""
+    if not again:
+        return ""
+    by_threads = again.get("like_by_thread", again["like_the_first"])
+    return f"{again['like_the_first']} of {again['times']}" + (f" ({by_threads} by thread)" if by_threads > again["like_the_first"] else "")
 
 
 def table(rows, versions, cluster):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How often the prediction would have picked the wrong strategy on this machine, and how much that would have cost.
 
-usage: regret.py SHARDSCOPE [--rounds N] [--steps N] [--only TEXT] [--keep FOLDER] [--json]
+usage: regret.py SHARDSCOPE [--pipelines] [--rounds N] [--steps N] [--only TEXT] [--keep FOLDER] [--json]
 
 Calibrates this machine for each model and number of processes, then predicts and really trains every case on the CPU backend.
 Cases of one model do the same work: as many tokens a step, in the same order. Rounds are interleaved, so that what else the
@@ -12,6 +12,7 @@ measured times differ by more than twice their standard errors. The pick and the
 calibration or training beside which other processes took more than 3% of the cores is run again, twice at most; what stayed
 disturbed is marked with a star.
 
+  --pipelines    pipelines of 4 processes in the place of the 16 cases, with what else the machine did before and after
   --rounds N     how often each case is trained (3)
   --more N       how often the pick and the fastest are trained again at most (4)
   --steps N      steps of each training; the first two are not counted (10)
@@ -66,12 +67,30 @@ CASES = {
     ],
 }
 
+# Pipelines of 4 processes: 4 stages, and 2 with a sharding inside.
+PIPELINES = {
+    "gpt2_5m": [
+        (4, 1, ["--mesh", "pipeline=4", "--pipeline-schedule", "1F1B"]),
+        (4, 1, ["--mesh", "pipeline=2,shard=2", "--pipeline-schedule", "GPipe", "--strategy", "full_shard"]),
+    ],
+    "llama_10m": [
+        (4, 1, ["--mesh", "pipeline=4", "--pipeline-schedule", "InterleavedZeroBubble"]),
+        (4, 1, ["--mesh", "pipeline=2,shard=2", "--pipeline-schedule", "1F1B", "--strategy", "zero1"]),
+    ],
+}
 
-def cases_of(model, only):
+
+def stages_of(options):
+    """Of a pipeline the number of its ranks, which share the sequences; else 1."""
+    axes = dict(axis.split("=") for axis in options[options.index("--mesh") + 1].split(",")) if "--mesh" in options else {}
+    return int(axes.get("pipeline", 1))
+
+
+def cases_of(model, only, pipelines=False):
     """Every case as one record."""
     work = MODELS[model]
-    for ranks, batch, options in CASES[model]:
-        accumulate = work["sequences"] // (ranks * batch)
+    for ranks, batch, options in (PIPELINES if pipelines else CASES)[model]:
+        accumulate = work["sequences"] * stages_of(options) // (ranks * batch)
         values = [o for i, o in enumerate(options) if i % 2 == 1]
         name = f"{ranks} x {batch} x {accumulate} {' '.join(values)}"
         if only in f"{model} {name}":
@@ -220,7 +239,7 @@ def settle(options, cases, train_again):
 
 
 def measure(options, folder):
-    cases = [case for model in MODELS for case in cases_of(model, options.only)]
+    cases = [case for model in MODELS for case in cases_of(model, options.only, options.pipelines)]
     if not cases:
         sys.exit(f"regret: no case contains \"{options.only}\"")
 
@@ -245,6 +264,7 @@ def measure(options, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
+    parser.add_argument("--pipelines", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--more", type=int, default=4)
     parser.add_argument("--steps", type=int, default=10)
@@ -254,7 +274,7 @@ def main():
     options = parser.parse_args()
     if options.rounds < 1 or options.steps < 3:
         sys.exit("regret: at least 1 round of 3 steps")
-    begin = time.monotonic()
+    begin, load = time.monotonic(), os.getloadavg()
     if options.keep:
         os.makedirs(options.keep, exist_ok=True)
         groups = measure(options, options.keep)
@@ -262,6 +282,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             groups = measure(options, folder)
     answer = json_of(groups, time.monotonic() - begin)
+    answer["load_before"], answer["load_after"] = load, os.getloadavg()
     if options.json:
         print(json.dumps(answer))
         return
@@ -269,7 +290,8 @@ def main():
         print(text_of(group))
     print(f"{answer['cases']} cases: worst regret {answer['worst_regret_share'] * 100:.1f}%, least tau "
           f"{answer['least_kendall_tau']:.2f}, mean error {answer['mean_abs_error_share'] * 100:.1f}%; "
-          f"{answer['elapsed_s']:.0f} s in all")
+          f"{answer['elapsed_s']:.0f} s in all; processes that wanted a core in the minute before: {load[0]:.1f} at the begin, "
+          f"{answer['load_after'][0]:.1f} at the end")
 
 
 if __name__ == "__main__":

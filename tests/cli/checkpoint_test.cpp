@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -253,6 +255,8 @@ TEST_F(Checkpoints, BadUseIsOneLine) {
         std::pair{"checkpoint shrink run", "is none of list"},
         std::pair{"checkpoint list", "no checkpoint was given"},
         std::pair{"checkpoint list nowhere", "is not there"},
+        std::pair{"checkpoint merge nowhere -o x", "nowhere: is not there"},
+        std::pair{"checkpoint convert job.json --to dcp -o x", "job.json: is a file"},
         std::pair{"checkpoint list job.json", "job.json: is a file"},
         std::pair{"checkpoint verify job.json", "job.json: is a file"},
         std::pair{"checkpoint list run -o list.json", "-o: list only reads checkpoints"},
@@ -265,7 +269,7 @@ TEST_F(Checkpoints, BadUseIsOneLine) {
         std::pair{"checkpoint convert run --to trainer --groups two -o x", "--groups: \"two\""},
         std::pair{"checkpoint convert run --to dcp --under ddp -o x", "--under: is only for --to"},
         std::pair{"checkpoint convert run --to dcp --world 2 -o x", "--world: is only for reshard"},
-        std::pair{"checkpoint convert run --to trainer --world 2 -o x", "--world: is only for"},
+        std::pair{"checkpoint convert run --to trainer --world 0 -o x", "expected 1 to"},
         std::pair{"checkpoint merge run --world 2 -o x", "--world: is only for reshard"},
         std::pair{"checkpoint list run --groups one", "--groups: list only reads checkpoints"},
         std::pair{"checkpoint reshard run --world 0 -o x", "expected 1 to"},
@@ -304,14 +308,218 @@ TEST_F(Checkpoints, WrongInputIsNotTriedAgain) {
   EXPECT_THAT(outcome.errors, HasSubstr("is no fault"));
 }
 
-TEST_F(Checkpoints, AFullDiskCostsTheCheckpointAndNotTheRun) {
+TEST_F(Checkpoints, ADamagedNewestIsPassedOver) {
   ASSERT_EQ(train("-o whole").code, 0);
-  const Outcome outcome = train("-o run", "LD_PRELOAD=" SHARDSCOPE_FILE_FAULTS
-                                          " SHARDSCOPE_FILE_FAULT=fail,number=150,rank=1");
-  EXPECT_EQ(outcome.code, 3) << outcome.errors;
-  EXPECT_THAT(outcome.errors, HasSubstr("the checkpoint of step 8 was not saved"));
+  ASSERT_EQ(train("-o run --steps 6").code, 0);
+  // Sizes and headers are as they were: only reading rank 1's part shows it.
+  flip_last_byte("run/checkpoints/step-00000006/shard-00001-of-00002.safetensors");
+  const Outcome next = train("-o run --resume");
+  EXPECT_EQ(next.code, 0) << next.errors;
+  EXPECT_THAT(next.errors, HasSubstr("step-00000006 is passed over: "));
   EXPECT_EQ(losses("run"), losses("whole"));
-  EXPECT_EQ(json_of("checkpoint verify run")["checkpoints"].size(), steps("run").size());
+  // Nothing is left to go on from.
+  for (const char* step : {"2", "4", "6", "8"})
+    flip_last_byte(std::string("run/checkpoints/step-0000000") + step +
+                   "/shard-00000-of-00002.safetensors");
+  const Outcome none = train("-o run --resume");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.errors, HasSubstr("no whole checkpoint to go on from"));
+}
+
+// The run that goes on from step 4 has another learning rate, and is lost before it saves.
+TEST_F(Checkpoints, ARestartDoesNotGoBackToWhatTheRunHasLeft) {
+  ASSERT_EQ(train("-o run").code, 0);
+  workplace_.write("job.json", job(R"("lr": {"peak": 1e-2},)", ""));
+  ASSERT_EQ(train("-o other --resume run/checkpoints/step-00000004").code, 0);
+  const Outcome outcome = train("-o run --max-restarts 1 --resume run/checkpoints/step-00000004",
+                                "SHARDSCOPE_FAULT=kill,rank=1,step=5");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.errors, AllOf(HasSubstr("a checkpoint newer than step 4 is renamed: "),
+                                    HasSubstr("set-aside-step-00000008")));
+  const std::string all = losses("run");
+  EXPECT_EQ(all.substr(all.find("{\"step\": 5")), losses("other"));
+  EXPECT_THAT(steps("run"), ElementsAre(2, 4, 6, 8));
+}
+
+// The run folder has a checkpoint of that step, too, from a run with another learning rate.
+TEST_F(Checkpoints, ARestartGoesOnFromTheGivenOneOfAnotherRun) {
+  ASSERT_EQ(train("-o run").code, 0);
+  workplace_.write("job.json", job(R"("lr": {"peak": 1e-2},)", ""));
+  ASSERT_EQ(train("-o other").code, 0);
+  const Outcome outcome = train("-o run --max-restarts 1 --resume other/checkpoints/step-00000006",
+                                "SHARDSCOPE_FAULT=kill,rank=1,step=7");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.errors,
+              AllOf(HasSubstr("a checkpoint that this run does not follow is "),
+                    HasSubstr("set-aside-step-00000002"), HasSubstr("set-aside-step-00000008")));
+  const auto from_step_7 = [](const std::string& all) {
+    return all.substr(all.find("\"step\": 7"));
+  };
+  EXPECT_EQ(from_step_7(losses("run")), from_step_7(losses("other")));
+  EXPECT_THAT(steps("run"), ElementsAre(8));
+}
+
+// Else a rank that is lost while it loads would make a restart go back to step 8.
+TEST_F(Checkpoints, TheRunFolderFollowsTheGivenOneBeforeItIsLoaded) {
+  ASSERT_EQ(train("-o run").code, 0);
+  flip_last_byte("run/checkpoints/step-00000004/shard-00001-of-00002.safetensors");
+  const Outcome outcome = train("-o run --resume run/checkpoints/step-00000004");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.errors, AllOf(HasSubstr("is damaged"), HasSubstr("set-aside-step-00000008")));
+  EXPECT_THAT(steps("run"), ElementsAre(2, 4));
+}
+
+TEST_F(Checkpoints, ARestartPassesOverADamagedOne) {
+  ASSERT_EQ(train("-o whole").code, 0);
+  ASSERT_EQ(train("-o run --steps 6").code, 0);
+  flip_last_byte("run/checkpoints/step-00000006/shard-00000-of-00002.safetensors");
+  const Outcome next =
+      train("-o run --resume --max-restarts 1", "SHARDSCOPE_FAULT=kill,rank=1,step=8");
+  EXPECT_EQ(next.code, 0) << next.errors;
+  EXPECT_EQ(losses("run"), losses("whole"));
+}
+
+// Also where it is the newest of the run folder, and its path is spelled in another way.
+TEST_F(Checkpoints, ADamagedOneThatIsGivenIsRefusedByARestart) {
+  ASSERT_EQ(train("-o run").code, 0);
+  flip_last_byte("run/checkpoints/step-00000008/shard-00000-of-00002.safetensors");
+  const Outcome next =
+      train("-o run --resume run/checkpoints/step-00000008/", "SHARDSCOPE_RESTART=1");
+  EXPECT_EQ(next.code, 2) << next.errors;
+  EXPECT_THAT(next.errors, HasSubstr("is damaged"));
+  EXPECT_THAT(steps("run"), ElementsAre(2, 4, 6, 8));
+}
+
+// A new checkpoint is not removed because a damaged one of a larger step is there.
+TEST_F(Checkpoints, ADamagedOneDoesNotCountAsTheNewest) {
+  ASSERT_EQ(train("-o run --steps 6").code, 0);
+  flip_last_byte("run/checkpoints/step-00000006/shard-00001-of-00002.safetensors");
+  workplace_.write("job.json", replaced(job("", ""), "\"keep\": 0", "\"keep\": 1"));
+  const Outcome next = train("-o run --resume --steps 5");
+  EXPECT_EQ(next.code, 0) << next.errors;
+  EXPECT_THAT(next.errors, HasSubstr("a checkpoint newer than step 4 is renamed: "));
+  EXPECT_TRUE(workplace_.has("run/checkpoints/set-aside-step-00000006/checkpoint.json"));
+  EXPECT_THAT(steps("run"), ElementsAre(5));
+}
+
+// Rank 0 has read all of each checkpoint, its optimizer states too, when rank 1 meets the damage.
+TEST_F(Checkpoints, ARestartAnewKeepsNothingOfDamagedOnes) {
+  ASSERT_EQ(train("-o whole").code, 0);
+  ASSERT_EQ(train("-o run --steps 6").code, 0);
+  for (const char* step : {"2", "4", "6"})
+    flip_last_byte(std::string("run/checkpoints/step-0000000") + step +
+                   "/shard-00001-of-00002.safetensors");
+  const Outcome anew = train("-o run", "SHARDSCOPE_RESTART=1");
+  EXPECT_EQ(anew.code, 0) << anew.errors;
+  EXPECT_THAT(anew.errors, HasSubstr("step-00000002 is passed over: "));
+  EXPECT_EQ(losses("run"), losses("whole"));
+  EXPECT_THAT(steps("run"), ElementsAre(2, 4, 6, 8));
+}
+
+// A disk that is full, over its quota, read-only, broken, or of a server that has forgotten it.
+TEST_F(Checkpoints, ADiskThatFailsCostsTheCheckpointAndNotTheRun) {
+  ASSERT_EQ(train("-o whole").code, 0);
+  for (const auto& [error, says] :
+       {std::pair{"ENOSPC", "No space left on device"}, std::pair{"EDQUOT", "Disk quota exceeded"},
+        std::pair{"EROFS", "Read-only file system"}, std::pair{"EIO", "Input/output error"},
+        std::pair{"ESTALE", "Stale file handle"}}) {
+    const std::string run = std::string("run_") + error;
+    const Outcome outcome =
+        train("-o " + run, std::string("LD_PRELOAD=" SHARDSCOPE_FILE_FAULTS
+                                       " SHARDSCOPE_FILE_FAULT=fail,number=150,rank=1,error=") +
+                               error);
+    EXPECT_EQ(outcome.code, 3) << outcome.errors;
+    EXPECT_THAT(outcome.errors,
+                AllOf(HasSubstr("the checkpoint of step 8 was not saved"), HasSubstr(says)));
+    EXPECT_EQ(losses(run), losses("whole"));
+    EXPECT_EQ(json_of("checkpoint verify " + run)["checkpoints"].size(), steps(run).size());
+  }
+}
+
+TEST_F(Checkpoints, AnInjectedFailureIsOfOneSave) {
+  ASSERT_EQ(train("-o whole").code, 0);
+  const Outcome outcome = train("-o run", "SHARDSCOPE_FAULT=write,rank=1,step=4");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("the checkpoint of step 4 was not saved"));
+  EXPECT_THAT(steps("run"), ElementsAre(2, 6, 8));
+  EXPECT_EQ(losses("run"), losses("whole"));
+  EXPECT_EQ(train("-o last", "SHARDSCOPE_FAULT=write,rank=0,step=8").code, 3);
+  EXPECT_THAT(steps("last"), ElementsAre(2, 4, 6));
+}
+
+/// Runs on file systems of its own, which only its processes see.
+class Mounts : public Checkpoints {
+ protected:
+  void SetUp() override {
+    if (with_mounts("mount -t tmpfs none .").code != 0)
+      GTEST_SKIP() << "file systems cannot be mounted here";
+  }
+  /// In `script`, "${train[@]}" begins a command that trains.
+  Outcome with_mounts(const std::string& script) const {
+    StartedProgram program(
+        {"unshare", "--mount", "bash", "-c",
+         "train=('" SHARDSCOPE_PROGRAM "' train job.json --quiet --device cpu); " + script},
+        workplace_.path());
+    return program.wait(long_enough).value_or(Outcome{});
+  }
+  /// A run in `run`, whose file system at `mounted` is unmounted after the first save. Its output
+  /// names what lies below the mount point then.
+  Outcome with_vanishing(const std::string& mounted, const std::string& run,
+                         const std::string& options = "") const {
+    return with_mounts(fmt::format("at={} run={} options='{}'; ", mounted, run, options) +
+                       R"(mkdir $at; mount -t tmpfs none $at
+         "${train[@]}" -o $run $options & pid=$!
+         trap 'kill -KILL $pid 2>/dev/null' EXIT
+         until [ -e $run/checkpoints/step-00000002 ] || ! kill -0 $pid 2>/dev/null; do
+           sleep 0.01
+         done
+         umount --lazy $at; sleep 0.3; kill -TERM $pid; wait $pid; code=$?
+         find $at -name 'step-*' -o -name 'trace*'; exit $code)");
+  }
+};
+
+TEST_F(Mounts, AFullFileSystemKeepsWhatItHas) {
+  ASSERT_EQ(train("-o whole").code, 0);
+  const Outcome outcome = with_mounts(
+      "mkdir -p run/checkpoints; mount -t tmpfs -o size=300k none run/checkpoints; "
+      "\"${train[@]}\" -o run; "
+      "code=$?; cp -r run/checkpoints kept; exit $code");
+  EXPECT_EQ(outcome.code, 3) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("No space left on device"));
+  EXPECT_EQ(losses("run"), losses("whole"));
+  EXPECT_EQ(json_of("checkpoint verify kept")["checkpoints"][0]["whole"], true);
+}
+
+TEST_F(Mounts, AReadOnlyFileSystemIsNamed) {
+  ASSERT_EQ(train("-o whole").code, 0);
+  const Outcome outcome = with_mounts(
+      "mkdir -p run/checkpoints; mount -t tmpfs -o ro none run/checkpoints; "
+      "\"${train[@]}\" -o run");
+  EXPECT_EQ(outcome.code, 3) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("Read-only file system"));
+  EXPECT_EQ(losses("run"), losses("whole"));
+}
+
+// Nothing is written below the mount point, where nobody would look for it.
+TEST_F(Mounts, ARunWhoseFileSystemVanishesWritesNowhereElse) {
+  workplace_.write("job.json", replaced(job("", ""), "\"steps\": 8", "\"steps\": 9000000"));
+  for (const auto& [mounted, run] : {std::pair{"run", "run"}, std::pair{"disk", "disk/run"}}) {
+    const Outcome outcome = with_vanishing(mounted, run);
+    EXPECT_EQ(outcome.code, 3) << outcome.errors;
+    EXPECT_THAT(outcome.errors, HasSubstr("is not there, so this is not the folder"));
+    EXPECT_EQ(outcome.output, "") << mounted;
+  }
+}
+
+// It would begin anew there.
+TEST_F(Mounts, ARunWhoseFileSystemVanishesIsNotStartedAgain) {
+  workplace_.write("job.json", replaced(job("", ""), "\"steps\": 8", "\"steps\": 9000000"));
+  for (const auto& [mounted, run] : {std::pair{"run", "run"}, std::pair{"disk", "disk/run"}}) {
+    const Outcome outcome = with_vanishing(mounted, run, "--max-restarts 2");
+    EXPECT_EQ(outcome.code, 3) << outcome.errors;
+    EXPECT_THAT(outcome.errors, HasSubstr("is no longer the folder that the job began in"));
+    EXPECT_EQ(outcome.output, "") << mounted;
+  }
 }
 
 TEST_F(Checkpoints, SigtermSavesAndLeaves) {

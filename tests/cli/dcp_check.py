@@ -9,6 +9,9 @@ A GPT-2 starts from the same weights on both sides; PyTorch trains with 2 ranks 
   full1, full2                the same with FULL_STATE_DICT; full1 only from here to there: what torch 2.15 saves on CPUs is wrong
   ddp                         the same under DDP
   trainer                     transformers' Trainer under DDP, resume_from_checkpoint
+  trainer1, trainer2          the Trainer under FSDP1 and FSDP2, SHARDED_STATE_DICT
+  trainer_full1, trainer_full2
+                              the same with FULL_STATE_DICT; trainer_full1 only from here to there, for the same reason
   zero1, zero2, zero3         DeepSpeed, only from there to here
 What is not DCP is resumed here as it is, by `train --resume FOLDER`. Exit code 77: torch or transformers is absent; ways whose library is
 absent are passed over, saying so. The environment's SHARDSCOPE_TORCH_PYTHON names a Python that has them.
@@ -17,6 +20,7 @@ import importlib.util
 import json
 import math
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -27,6 +31,7 @@ python = os.environ.get("SHARDSCOPE_TORCH_PYTHON")
 if python and "SHARDSCOPE_DCP_CHECK" not in os.environ:
     os.execve(python, [python, *sys.argv], os.environ | {"SHARDSCOPE_DCP_CHECK": "1"})
 try:
+    import numpy as np
     import torch
     import torch.distributed as dist
     import torch.distributed.checkpoint as dcp
@@ -126,6 +131,26 @@ class Training:
         dcp.save(self.state(), checkpoint_id=target)
 
 
+def require_random_states():
+    """What `checkpoint convert` writes: the job's seed, which is 1, and the steps done."""
+    seed = 1 + SAVED
+    same = (random.getstate() == random.Random(seed).getstate() and
+            torch.equal(torch.get_rng_state(), torch.Generator().manual_seed(seed).get_state()) and
+            all(np.array_equal(a, b) for a, b in zip(np.random.get_state(), np.random.RandomState(seed).get_state())))
+    if not same:
+        sys.exit(f"the random states are not those of the seed {seed}")
+
+
+def make_states(optimizer):
+    """accelerate 1.15, and so the Trainer, loads no states into an optimizer that has none, under FSDP1 with SHARDED_STATE_DICT; neither
+    from folders of its own."""
+    for group in optimizer.param_groups:
+        group["lr"] = 0.0
+        for parameter in group["params"]:
+            parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+
+
 class AccelerateTraining(Training):
     """Saved and loaded by accelerate. It sets FSDP up on accelerators only, so the model is wrapped as it does."""
 
@@ -159,16 +184,9 @@ class AccelerateTraining(Training):
 
     def load(self, source):
         if self.version == 1 and self.kind == "SHARDED_STATE_DICT":
-            self.make_states()
+            make_states(self.optimizer)
         self.accelerator.load_state(source)
-
-    def make_states(self):
-        """accelerate 1.15 loads no states into an optimizer that has none, under FSDP1; neither from folders of its own."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = 0.0
-            for parameter in group["params"]:
-                parameter.grad = torch.zeros_like(parameter)
-        self.optimizer.step()
+        require_random_states()
 
 
 class DdpTraining(AccelerateTraining):
@@ -218,7 +236,17 @@ class Sequences(torch.utils.data.Dataset):
 
 
 class OrderedTrainer(Trainer):
-    losses = None
+    losses, needs_states = None, False
+
+    def _load_optimizer_and_scheduler(self, checkpoint):
+        if checkpoint and self.needs_states:
+            make_states(self.optimizer)
+        super()._load_optimizer_and_scheduler(checkpoint)
+
+    def _load_rng_state(self, checkpoint):
+        super()._load_rng_state(checkpoint)
+        if checkpoint:
+            require_random_states()
 
     def _get_train_sampler(self, *_):
         return torch.utils.data.SequentialSampler(self.train_dataset)
@@ -231,31 +259,60 @@ class OrderedTrainer(Trainer):
         return loss
 
 
-def train_by_trainer(model, folder, source, target, losses):
+def fsdp_on_cpus():
+    """accelerate uses FSDP on accelerators only: its state is made to say FSDP for processes on CPUs, too."""
+    from accelerate.state import AcceleratorState, PartialState
+    from accelerate.utils import DistributedType
+    plain = AcceleratorState.__init__
+
+    def with_fsdp(self, *arguments, fsdp_plugin=None, **more):
+        plain(self, *arguments, fsdp_plugin=fsdp_plugin, **more)
+        if fsdp_plugin:
+            self.distributed_type = PartialState().distributed_type = DistributedType.FSDP
+            self.device = PartialState().device = torch.device("cpu")  # FSDP1 takes no cpu:0
+            self.fsdp_plugin = fsdp_plugin
+
+    AcceleratorState.__init__ = with_fsdp
+
+
+def train_by_trainer(model, folder, source, target, losses, fsdp=None):
+    """`fsdp`: version and state_dict_type; none: DDP."""
     output = target or os.path.join(folder, "trainer_goes_on")
+    more = {}
+    if fsdp:
+        fsdp_on_cpus()
+        more = {"fsdp": True, "fsdp_config": {"version": fsdp[0], "state_dict_type": fsdp[1],
+                                              "sync_module_states": False, "transformer_layer_cls_to_wrap": ["GPT2Block"]}}
     arguments = TrainingArguments(
         output, use_cpu=True, per_device_train_batch_size=BATCH, max_steps=STEPS, learning_rate=RATE, adam_beta1=BETAS[0],
         adam_beta2=BETAS[1], weight_decay=DECAY, max_grad_norm=CLIP, lr_scheduler_type="cosine", warmup_steps=WARMUP, optim="adamw_torch",
-        save_strategy="steps" if target else "no", save_steps=SAVED, report_to=[], disable_tqdm=True, remove_unused_columns=False)
+        save_strategy="steps" if target else "no", save_steps=SAVED, report_to=[], disable_tqdm=True, remove_unused_columns=False,
+        **more)
     trainer = OrderedTrainer(model, arguments, train_dataset=Sequences(folder))
     trainer.losses, trainer.model_accepts_loss_kwargs = losses, False
+    trainer.needs_states = fsdp == (1, "SHARDED_STATE_DICT")
     trainer.train(resume_from_checkpoint=source)
 
 
+TRAINER_FSDP = {"trainer1": (1, "SHARDED_STATE_DICT"), "trainer2": (2, "SHARDED_STATE_DICT"), "trainer_full1": (1, "FULL_STATE_DICT"),
+                "trainer_full2": (2, "FULL_STATE_DICT")}
 WAYS = {"fsdp2": partial(Training, version=2), "fsdp1": partial(Training, version=1),
         "accelerate1": partial(AccelerateTraining, version=1), "accelerate2": partial(AccelerateTraining, version=2),
         "full1": partial(AccelerateTraining, version=1, kind="FULL_STATE_DICT"),
         "full2": partial(AccelerateTraining, version=2, kind="FULL_STATE_DICT"),
-        "ddp": DdpTraining, "trainer": None,
+        "ddp": DdpTraining, "trainer": train_by_trainer,
+        **{way: partial(train_by_trainer, fsdp=fsdp) for way, fsdp in TRAINER_FSDP.items()},
         "zero1": partial(DeepSpeedTraining, stage=1), "zero2": partial(DeepSpeedTraining, stage=2),
         "zero3": partial(DeepSpeedTraining, stage=3)}
 # For `checkpoint convert`: how a job of ours comes to a way; DeepSpeed's cannot be written.
 WRITTEN = {"fsdp2": ["--to", "dcp"], "fsdp1": ["--to", "dcp"],
            "accelerate1": ["--to", "accelerate"], "accelerate2": ["--to", "accelerate", "--under", "fsdp"],
            "full1": ["--to", "accelerate", "--under", "fsdp_full"], "full2": ["--to", "accelerate", "--under", "fsdp_full"],
-           "ddp": ["--to", "accelerate", "--under", "ddp"], "trainer": ["--to", "trainer", "--under", "ddp"]}
-NOT_READ = {"full1"}
-LIBRARY = {way: "accelerate" for way in ("accelerate1", "accelerate2", "full1", "full2", "ddp", "trainer")} | {
+           "ddp": ["--to", "accelerate", "--under", "ddp"], "trainer": ["--to", "trainer", "--under", "ddp"],
+           "trainer1": ["--to", "trainer"], "trainer2": ["--to", "trainer", "--under", "fsdp"],
+           "trainer_full1": ["--to", "trainer", "--under", "fsdp_full"], "trainer_full2": ["--to", "trainer", "--under", "fsdp_full"]}
+NOT_READ = {"full1", "trainer_full1"}
+LIBRARY = {way: "accelerate" for way in ("accelerate1", "accelerate2", "full1", "full2", "ddp", "trainer", *TRAINER_FSDP)} | {
     way: "deepspeed" for way in ("zero1", "zero2", "zero3")}
 
 
@@ -266,8 +323,8 @@ def train(rank, way, folder, port, source, until, target, losses):
                       MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("gloo")
     model = GPT2LMHeadModel.from_pretrained(os.path.join(folder, "start"), attn_implementation="eager").eval()
-    if way == "trainer":
-        train_by_trainer(model, folder, source, target, losses)
+    if way.startswith("trainer"):
+        WAYS[way](model, folder, source, target, losses)
     else:
         train_by_steps(WAYS[way](model), folder, rank, source, until, target, losses)
     dist.destroy_process_group()
@@ -338,7 +395,7 @@ def to_here(way, program, folder, ours):
     saved = os.path.join(folder, way)
     theirs = in_pytorch(way, folder, None, STEPS, saved)
     good = compare(f"{way}: both from the start", [ours[step] for step in range(1, STEPS + 1)], theirs)
-    if way == "trainer":
+    if way.startswith("trainer"):
         saved = os.path.join(saved, f"checkpoint-{SAVED}")
     shardscope(program, folder, "checkpoint", "verify", saved)
     if way in LIBRARY:

@@ -91,6 +91,34 @@ TEST_F(JsonOutput, StagesByPredictionAreNumbersInTheRunFolder) {
   }
 }
 
+// Stages share their sequences: 64 tokens are 8 of 8 tokens, as 8 micro-batches in 2 stages, and as
+// 4 where the two ranks of a stage share them.
+TEST_F(JsonOutput, TokensOfAStepAreSharedByTheRanksOfAStage) {
+  const auto micro_batches = [&](const std::string& mesh) {
+    const std::string run =
+        "simulate --model model --strategy no_shard --seq 8 --cluster h100_sxm --mesh " + mesh;
+    const Json json = answer(workplace_, run + " --tokens-per-batch 64");
+    EXPECT_EQ(json["step_time_ns"],
+              answer(workplace_, run + " --accumulate " +
+                                     json["pipeline"]["micro_batches"].dump())["step_time_ns"]);
+    return json["pipeline"]["micro_batches"].get<int>();
+  };
+  EXPECT_EQ(micro_batches("pipeline=2"), 8);
+  EXPECT_EQ(micro_batches("pipeline=2,replicate=2"), 4);
+}
+
+// One micro-batch in two stages: each rank computes half of the step. PyTorch's GPipe takes that.
+TEST_F(JsonOutput, FewerMicroBatchesThanStagesAreWarnedOfWithTheBubble) {
+  const std::string run =
+      "simulate --model model --strategy no_shard --seq 8 --cluster h100_sxm --mesh pipeline=2 "
+      "--pipeline-schedule GPipe --accumulate ";
+  const Outcome few = workplace_.run(run + "1");
+  EXPECT_EQ(few.code, 0);
+  EXPECT_THAT(few.errors, ::testing::HasSubstr("1 micro-batch is fewer than 2 stages: ranks wait "
+                                               "50% of the step"));
+  EXPECT_THAT(workplace_.run(run + "2").errors, ::testing::Not(::testing::HasSubstr("fewer")));
+}
+
 TEST_F(JsonOutput, ScheduleHasTheKeysOfTheContract) {
   const Json json = answer(workplace_, "schedule --model model" + on_two_ranks);
   EXPECT_EQ(json["schema"], "shardscope.schedule/1");

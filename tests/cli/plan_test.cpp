@@ -310,7 +310,9 @@ TEST_F(Plan, BadQuestionsAreOneLine) {
       {model + "--world 0 --tokens-per-batch 128 --seq 16", "--world: expected 1 to"},
       {model + tokens + "--runtime ddp --strategy full_shard", "nothing is left to compare"},
       {model + tokens + "--strategy pipelines", "--strategy"},
-      {model + tokens + "--strategy pipeline", "--strategy pipeline: pipelines: only those of"},
+      {model + tokens + "--runtime ddp --strategy pipeline",
+       "--strategy pipeline: pipelines: only those of"},
+      {model + tokens + "--strategy pipeline", "which torchtitan's Llama has not"},
       {model + "--tokens-per-batch 128 --seq 16 --runtime native --world 1 --strategy pipeline",
        "--strategy pipeline: native pipeline: one rank has nobody to hand over to"},
       {"plan --model nowhere --cluster h100_sxm " + tokens, "nowhere"},
@@ -398,6 +400,41 @@ TEST_F(Plan, EachPlaceIsARunFolderThatSimulatesToTheSameFigures) {
       EXPECT_EQ(simulated["pipeline"], place["pipeline"]) << place["text"];
     }
   }
+}
+
+// A place's folder and, where it is the chosen one, the file for torchtitan lead to its figures.
+TEST_F(Plan, PipelinesOfTorchtitanSimulateToTheSameFigures) {
+  workplace_.write("llama.json",
+                   R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
+ "vocab_size": 256, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4,
+ "num_attention_heads": 4, "num_key_value_heads": 4, "tie_word_embeddings": false})");
+  const std::string asked =
+      "plan --model llama.json --cluster h100_sxm --world 4 --tokens-per-batch 256 --seq 16 "
+      "--runtime fsdp2 --precision bf16_mixed --places 3 ";
+  const Outcome planned = workplace_.run(asked + "--strategy pipeline --json -o plans/t");
+  ASSERT_EQ(planned.code, 0) << planned.errors;
+  const Json plan = Json::parse(planned.output);
+  ASSERT_GE(plan["candidates"].size(), 2U);
+  for (const Json& place : plan["candidates"]) {
+    EXPECT_THAT(place["text"].get<std::string>(), HasSubstr("pipeline of 2, "));
+    EXPECT_GT(place["pipeline"]["bubble_share"].get<double>(), 0);
+    const std::string folder = "plans/t/" + place["folder"].get<std::string>();
+    const Json simulated =
+        answer("simulate --job " + folder + "/job.json --rank " + place["rank"].dump());
+    EXPECT_EQ(simulated["step_time_ns"], place["step_time_ns"]) << place["text"];
+    EXPECT_EQ(simulated["memory"], place["memory"]) << place["text"];
+    EXPECT_EQ(simulated["pipeline"], place["pipeline"]) << place["text"];
+  }
+  const Json& chosen = plan["chosen"];
+  EXPECT_EQ(chosen["file"], "torchtitan.toml");
+  const Json& best = plan["candidates"][chosen["place"].get<std::size_t>() - 1];
+  const Json by_file = answer(
+      "simulate --config plans/t/torchtitan.toml --model llama.json "
+      "--cluster h100_sxm --rank " +
+      best["rank"].dump());
+  EXPECT_EQ(by_file["step_time_ns"], best["step_time_ns"]);
+  EXPECT_EQ(by_file["memory"], best["memory"]);
+  EXPECT_THAT(answer(asked)["dropped"].dump(), HasSubstr("only where --strategy asks"));
 }
 
 /// Of a pipeline on `world` ranks, each of which has four sequences a step.

@@ -480,6 +480,29 @@ TEST(TorchtitanRecipe, TakesTheNewerOfTwoShardDegrees) {
   EXPECT_EQ(torchtitan_loop("[training]\ndata_parallel_degree = 4\n").mesh, "shard=4");
 }
 
+// torchtitan cuts a rank's sequences into micro-batches of one, and does not gather anew for each.
+TEST(TorchtitanRecipe, ReadsPipelines) {
+  const Recipe::OwnLoop usual = torchtitan_loop(
+      "[training]\nlocal_batch_size = 8\n[parallelism]\npipeline_parallel_degree = 4\n");
+  EXPECT_EQ(usual.mesh, "pipeline=4");
+  EXPECT_EQ(usual.strategy, "shard_grad_op");
+  EXPECT_EQ(usual.pipeline_schedule, "1F1B");
+  EXPECT_EQ(usual.batch, 1);
+  EXPECT_EQ(usual.micro_batches, 8);
+  const Recipe::OwnLoop given = torchtitan_loop(
+      "[training]\nlocal_batch_size = 8\n[parallelism]\npipeline_parallel_degree = 2\n"
+      "data_parallel_shard_degree = 4\nfsdp_reshard_after_forward = 'always'\n"
+      "pipeline_parallel_schedule = 'GPipe'\npipeline_parallel_microbatch_size = 2\n"
+      "module_fqns_per_model_part = [['tok_embeddings', 'layers.0', 'layers.1', 'layers.2'],\n"
+      "                              ['layers.3', 'norm', 'output']]\n");
+  EXPECT_EQ(given.mesh, "pipeline=2,shard=4");
+  EXPECT_EQ(given.strategy, "full_shard");
+  EXPECT_EQ(given.pipeline_schedule, "GPipe");
+  EXPECT_EQ(given.pipeline_stages, "3,1");
+  EXPECT_EQ(given.batch, 2);
+  EXPECT_EQ(given.micro_batches, 4);
+}
+
 TEST(TorchtitanRecipe, CompilesNoBlocksThatRanksSplit) {
   const Recipe recipe = read_recipe(written(
       ConfigKind::torchtitan,
@@ -490,8 +513,17 @@ TEST(TorchtitanRecipe, CompilesNoBlocksThatRanksSplit) {
 }
 
 TEST(TorchtitanRecipe, RefusesWhatIsNotPredicted) {
-  EXPECT_NE(torchtitan_refusal("[parallelism]\npipeline_parallel_degree = 4\n")
-                .find("run.toml:2: parallelism.pipeline_parallel_degree: 4 ranks"),
+  EXPECT_NE(torchtitan_refusal("[parallelism]\nexpert_parallel_degree = 4\n")
+                .find("run.toml:2: parallelism.expert_parallel_degree: 4 ranks"),
+            std::string::npos);
+  EXPECT_NE(
+      torchtitan_refusal("[training]\nlocal_batch_size = 8\n[parallelism]\n"
+                         "pipeline_parallel_degree = 2\npipeline_parallel_microbatch_size = 3\n")
+          .find("run.toml:5: parallelism.pipeline_parallel_microbatch_size: 8 sequences"),
+      std::string::npos);
+  EXPECT_NE(torchtitan_refusal("[parallelism]\npipeline_parallel_degree = 2\n"
+                               "module_fqns_per_model_part = ['layers.0']\n")
+                .find("run.toml:3: parallelism.module_fqns_per_model_part: expected lists"),
             std::string::npos);
   EXPECT_NE(torchtitan_refusal("[model]\nname = 'deepseek_v3'\n").find("deepseek_v3"),
             std::string::npos);

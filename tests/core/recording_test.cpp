@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/recording/recorded_operator.h"
+#include "core/recording/recorded_order.h"
 #include "core/schedule/host_layout.h"
 #include "tests/core/complaint.h"
 #include "tests/core/temporary_folder.h"
@@ -211,6 +212,39 @@ TEST_F(RecordingTest, OnlyACopyOfTheHostsMemoryGoesOverTheLink) {
   EXPECT_EQ(moved_over_link(schedule, schedule.operations[2]), std::nullopt);
   EXPECT_EQ(schedule.operations[2].bytes, 8000_B);  // read and written
   EXPECT_EQ(schedule.operations[3].bytes, 8000_B);  // written
+  EXPECT_FALSE(is_pageable(schedule, schedule.operations[0]));
+  EXPECT_TRUE(is_pageable(schedule, schedule.operations[1]));
+  EXPECT_FALSE(is_pageable(schedule, schedule.operations[2]));
+  EXPECT_EQ(copy_way(schedule, schedule.operations[0]), CopyWay::to_device);
+  EXPECT_EQ(copy_way(schedule, schedule.operations[1]), CopyWay::to_host);
+  EXPECT_EQ(copy_way(schedule, schedule.operations[2]), CopyWay::within);
+}
+
+TEST_F(RecordingTest, QuestionsForTimesAreCountedBesideThoseOfTuning) {
+  const Recording recording = read(
+      "V\t1\nS\t0\tEvent.query\n0\tset\t0\t64\n0\tasked\t0\n0\tasked\t0\n"
+      "0\ttuning\tbegin\n0\tasked\t0\n0\ttuning\tend\nEND\n");
+  EXPECT_EQ(recording.timed_answers, 2);
+}
+
+TEST_F(RecordingTest, TheOrderOfTwoRecordingsIsComparedOperationByOperation) {
+  const auto schedule_of = [&](const std::string& lines) {
+    return read("V\t1\nS\t0\taten::mm\nS\t1\tf32[4,8];f32[8,2]\nS\t2\tf32[4,2]\n" + lines).schedule;
+  };
+  const std::string set = "0\tset\t0\t64\n";
+  const std::string product = "0\top\t0\t1\t7\t0\n0\tgemm\t0\t2\t4\t8\t1\t0\t0\n0\tend\t2\n";
+  const Schedule first = schedule_of(set + product);
+  EXPECT_EQ(order_difference(first, schedule_of(set + product)), std::nullopt);
+  const auto shorter = order_difference(first, schedule_of(set));
+  ASSERT_TRUE(shorter);
+  EXPECT_EQ(*shorter, (OrderDifference{.operation = 2, .first = "aten.mm.default", .second = ""}));
+  const auto swapped = order_difference(first, schedule_of(product + set));
+  ASSERT_TRUE(swapped);
+  EXPECT_EQ(swapped->operation, 1u);
+  EXPECT_EQ(swapped->second, "aten.mm.default");
+  const auto larger = order_difference(first, schedule_of("0\tset\t0\t65\n" + product));
+  ASSERT_TRUE(larger);
+  EXPECT_EQ(larger->operation, 1u);
 }
 
 // An update of 100,000 floats on the host holds up the script; its views, its scalars and what

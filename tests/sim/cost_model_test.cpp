@@ -68,6 +68,36 @@ TEST(HostTime, OfACopyIsTheSlotsUnlessALinkWasMeasured) {
   EXPECT_EQ(CostModel(cpu).host_copy_time(Bytes{1'000'000}), 20_us);
 }
 
+TEST(HostTime, OfACopyOfPageableMemoryIsThatOfTheDriversCopy) {
+  HardwareProfile profile = find_hardware_profile("h100_sxm", "--cluster");
+  profile.pageable_to_device = Link{.bandwidth = {8e9}, .latency = 2_us};
+  profile.pageable_to_host = Link{.bandwidth = {12e9}, .latency = 20_us};
+  const auto time = [&](CopyWay way) {
+    return CostModel(profile).pageable_copy_time(Bytes{48'000'000}, way);
+  };
+  EXPECT_EQ(time(CopyWay::to_device), 6_ms + 2_us);
+  EXPECT_EQ(time(CopyWay::to_host), 4_ms + 20_us);
+  // It is never faster than PCIe, whose slot moves them in 1 ms; without a rate it is as fast.
+  profile.pageable_to_device->bandwidth = {100e9};
+  EXPECT_EQ(time(CopyWay::to_device), 1_ms);
+  profile.pageable_to_host.reset();
+  EXPECT_EQ(time(CopyWay::to_host), 1_ms);
+}
+
+// Medians of one H100 (tests/data/h100_kernels/copies.csv). What the processor's cache keeps goes
+// faster than the profile's rate.
+TEST(HostTime, OfPageableCopiesIsNearWhatAnH100Took) {
+  const HardwareProfile profile = find_hardware_profile("h100_sxm", "--cluster");
+  const CostModel model(profile);
+  const auto ratio = [&](Bytes bytes, CopyWay way, double measured_ns) {
+    return static_cast<double>(model.pageable_copy_time(bytes, way).ns) / measured_ns;
+  };
+  EXPECT_NEAR(ratio(1_GiB, CopyWay::to_device, 142'181'946), 1, 0.06);
+  EXPECT_NEAR(ratio(1_GiB, CopyWay::to_host, 90'983'261), 1, 0.06);
+  EXPECT_NEAR(ratio(16_MiB, CopyWay::to_host, 1'127'776), 1, 0.25);
+  EXPECT_NEAR(ratio(256_KiB, CopyWay::to_host, 51'040), 1, 0.25);
+}
+
 TEST(KernelTime, OnAGpuIsItsArchitecturesWhoeverIssuesIt) {
   // What a kernel of native asks and the same asked by an operator of PyTorch's.
   const HardwareProfile profile = find_hardware_profile("a100_80gb", "--cluster");

@@ -227,9 +227,11 @@ TEST(HardwareProfile, ReadsBackWhatItWrites) {
   profile.link = Link{.bandwidth = {370.8e9}, .latency = 3400_ns};
   profile.graph_operation_overhead = 150_ns;
   profile.first_step_overhead = 300_ms;
-  profile.host = HostCosts{.operation = 45_us, .view = 9500_ns};
+  profile.host = HostCosts{.operation = 45_us, .view = 9500_ns, .backward = 0.67};
   profile.host_to_device = Link{.bandwidth = {25.1e9}, .latency = 7_us};
   profile.device_to_host = Link{.bandwidth = {22.5e9}, .latency = 9_us};
+  profile.pageable_to_device = Link{.bandwidth = {7.29e9}, .latency = 2200_ns};
+  profile.pageable_to_host = Link{.bandwidth = {12.4e9}, .latency = 19500_ns};
   profile.compute_slowdown = 1.2345678901234567;
   profile.collectives_serial = false;
   profile.compute_waits = true;
@@ -245,7 +247,8 @@ TEST(HardwareProfile, ReadsBackWhatItWrites) {
   profile.straggling = {{5_ms, 85_us}, {331_ms, 2803178_ns}};
   for (const char* key :
        {"graph_operation_overhead", "first_step_overhead", "host", "host_to_device",
-        "device_to_host", "link", "kernels", "collectives", "straggling", "contention"})
+        "device_to_host", "pageable_to_device", "pageable_to_host", "link", "kernels",
+        "collectives", "straggling", "contention"})
     profile.provenance[key] = {Origin::measured, "here", "2026-11-21"};
   EXPECT_EQ(read(to_json(profile)), profile);
 }

@@ -77,6 +77,23 @@ TEST(MatmulTime, AVocabularyThatIsNoMultipleOfEightIsSlow) {
   EXPECT_EQ(matmul_time(shape, Dtype::float32, device, all), 80_us * 503 + 2_us);
 }
 
+TEST(MatmulTime, HeadsThatAreNoMultipleOfEightAreSlowInBatches) {
+  DeviceEfficiency all = efficiency();
+  all.matmul.unaligned = 0.5;
+  MatmulShape heads{.batch = 4, .m = 1000, .n = 1000, .k = 150};
+  const auto computing = [&] { return matmul_time(heads, Dtype::bfloat16, device, all) - 2_us; };
+  const Duration others = computing();
+  all.matmul.unaligned_batch = 0.05;
+  EXPECT_EQ(computing(), others * 10);
+  heads.k = 152;  // 304 bytes
+  EXPECT_LT(computing(), others);
+  // Heads of 152 and 1,001 tokens: the shortest dimension is aligned.
+  heads.m = 1001;
+  const Duration of_tokens = computing();
+  all.matmul.unaligned_batch.reset();
+  EXPECT_EQ(computing(), of_tokens);
+}
+
 TEST(MatmulTime, ADeepProductOfFewTilesIsSplitAlongItsDepth) {
   // One tile alone: 2 x 1e4 x 1e6 flops on one multiprocessor of 5e11: 40 ms. In 8 parts on 8 of
   // them 5 ms, and 2 x 8 x 40,000 bytes of partial sums at 100 GB/s: 6.4 us. 16 parts are two

@@ -7,6 +7,7 @@
 #include "sim/cost/cost_model.h"
 #include "sim/engine/simulate.h"
 #include "sim/engine/step_rows.h"
+#include "sim/engine/timed_device.h"
 #include "tests/core/recorded_training.h"
 #include "tests/sim/program_by_hand.h"
 #include "tests/sim/repeated_step.h"
@@ -53,6 +54,31 @@ TEST(StepPlayer, AHostThatIsSlowerThanTheDeviceIsTheStepTime) {
   EXPECT_EQ(times.accounting.span, 13_us);
   EXPECT_EQ(times.accounting.compute, 4_us);
   EXPECT_EQ(times.accounting.idle, 9_us);
+}
+
+// Forward 6 us and a view of 1, backward 2 us and a view of half of one, run again 6 us: 15.5 us.
+TEST(StepPlayer, OperatorsOfAutogradTakeTheHostLess) {
+  ProgramByHand program;
+  program.begin_step("steady");
+  program.launch(0, 1'000);
+  program.dispatch();
+  program.launch(0, 1'000);
+  program.dispatch();
+  program.launch(0, 1'000);
+  Schedule schedule = program.finish();
+  schedule.operations[1].phase = Phase::backward;
+  schedule.operations[2].phase = Phase::backward;
+  schedule.operations[2].recomputed = true;
+  const DeviceClockOptions clock{
+      .launch = 6_us, .dispatch = 1_us, .backward_launch = 2_us, .backward_dispatch = 500_ns};
+  EXPECT_EQ(played(schedule, clock, 3).accounting.span, 15'500_ns);
+  const StepCosts costs{.times = std::vector<Duration>(3, 1_us), .clock = clock};
+  TimedDevice device(schedule, costs);
+  for (const std::uint32_t op : {0U, 1U, 2U}) {
+    device.launch(default_stream, OperationId{op});
+    if (op < 2) device.dispatch();
+  }
+  EXPECT_EQ(device.host_time(), 15'500_ns);
 }
 
 // 1,000 views of 1 us and a kernel of 1 us a step, which the host issues in 2 us.

@@ -60,6 +60,9 @@ void set_current_device(int device);
 /// Bytes of a device: all of it, and what is taken.
 std::size_t total_memory();
 std::size_t used_memory(int device);
+/// Before the first memory: the observer sees torch's blocks from the first one on, once torch's
+/// allocator is there to tell.
+void begin_to_observe();
 /// Address space of `bytes`, counted as the current device's; null: the device has less.
 void* allocate(std::size_t bytes);
 void free_memory(void* address);

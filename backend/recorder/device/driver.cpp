@@ -219,6 +219,7 @@ Status cuMulticastGetGranularity(std::size_t* to, const void*, int) {
   return success;
 }
 Status cuMemAddressReserve(void** to, std::size_t bytes, std::size_t, void*, unsigned long long) {
+  begin_to_observe();
   *to = reserve_addresses(bytes);
   return *to == nullptr ? memory_allocation : success;
 }

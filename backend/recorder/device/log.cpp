@@ -21,6 +21,56 @@ namespace {
 constexpr std::size_t piece = std::size_t{8} << 20;  // the file grows by so much
 constexpr std::size_t longest_line = 16384, longest_text = std::size_t{1} << 20;
 
+/// Blocks that torch's allocator gets back one after another. Which one comes first can follow from
+/// addresses in the host's memory, which differ from run to run (autocast keeps its copies of
+/// weights by them). No order leaves the allocator in another state, so they are written by their
+/// own address.
+class GivenBack {
+ public:
+  /// False: the line is no part of what is held, which has to be written first.
+  bool take(std::string_view line) {
+    const std::size_t tab = line.find('\t');
+    const std::string_view thread = line.substr(0, tab), rest = line.substr(tab + 1);
+    const bool asks = rest.starts_with("free\t"), completes = rest.starts_with("freed\t");
+    if (completes && !pairs_.empty() && !pairs_.back().is_complete && thread == thread_ &&
+        rest.substr(sizeof "freed") == pairs_.back().block) {
+      pairs_.back().is_complete = true;
+      return true;
+    }
+    // Of what waits for a stream nothing is known yet: it stays where it is.
+    if (!asks || (!pairs_.empty() && (!pairs_.back().is_complete || thread != thread_)))
+      return false;
+    thread_ = thread;
+    pairs_.push_back({.block = std::string(rest.substr(sizeof "free"))});
+    return true;
+  }
+
+  std::string lines() {
+    // Addresses are written in hexadecimal without leading zeros: a longer one is higher.
+    const auto before = [](const Pair& a, const Pair& b) {
+      const std::size_t length = a.block.find('\t'), other = b.block.find('\t');
+      return length != other ? length < other : a.block < b.block;
+    };
+    if (!pairs_.empty())
+      std::sort(pairs_.begin(), pairs_.end() - !pairs_.back().is_complete, before);
+    std::string text;
+    for (const Pair& pair : pairs_) {
+      text += thread_ + "\tfree\t" + pair.block;
+      if (pair.is_complete) text += thread_ + "\tfreed\t" + pair.block;
+    }
+    pairs_.clear();
+    return text;
+  }
+
+ private:
+  struct Pair {
+    std::string block;  ///< address, bytes and stream, with the end of the line
+    bool is_complete = false;
+  };
+  std::string thread_;
+  std::vector<Pair> pairs_;
+};
+
 /// Never destroyed: threads of the script may still write while the process ends.
 class Log {
  public:
@@ -29,9 +79,11 @@ class Log {
     return *log;
   }
 
-  void append(std::string_view text) {
+  void append(std::string_view line) {
     const std::lock_guard lock(mutex_);
-    append_locked(text);
+    if (given_back_.take(line)) return;
+    append_locked(given_back_.lines());
+    if (!given_back_.take(line)) append_locked(line);
   }
 
   std::uint32_t text_id(std::string_view text) {
@@ -55,7 +107,7 @@ class Log {
     const std::lock_guard lock(mutex_);
     // A child of vfork, which shares this memory, is another process.
     if (file_ < 0 || is_closed_ || owner_ != getpid()) return;
-    append_locked("END\n");
+    append_locked(given_back_.lines() + "END\n");
     is_closed_ = true;
     [[maybe_unused]] const int ignored = ftruncate(file_, static_cast<off_t>(used_));
   }
@@ -71,6 +123,7 @@ class Log {
     is_opened_ = is_closed_ = false;
     texts_.clear();
     by_id_.clear();
+    given_back_ = {};
   }
 
  private:
@@ -81,7 +134,7 @@ class Log {
 
   void append_locked(std::string_view text) {
     if (!is_opened_) open();
-    if (file_ < 0 || is_closed_) return;
+    if (file_ < 0 || is_closed_ || text.empty()) return;
     if (used_ + text.size() > reserved_ && !grow(text.size())) return;
     std::memcpy(begin_ + used_, text.data(), text.size());
     used_ += text.size();
@@ -130,6 +183,7 @@ class Log {
   std::mutex mutex_;
   std::unordered_map<std::string, std::uint32_t> texts_;
   std::vector<const std::string*> by_id_;
+  GivenBack given_back_;
   char* begin_ = nullptr;
   std::size_t used_ = 0, reserved_ = 0;
   int file_ = -1;

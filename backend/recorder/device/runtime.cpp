@@ -1,5 +1,4 @@
 // The CUDA runtime: memory, streams, events, launches, capture.
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -33,18 +32,23 @@ const char* direction(const void* to, const void* from) {
   return from_device ? "DtoH" : "HtoH";
 }
 
-void spend_on_copy(Stream* stream, std::size_t bytes, const char* direction) {
-  spend(stream, "copy\t" + std::to_string(bytes) + "\t" + direction);
+bool is_pageable(const char* way, const void* to, const void* from) {
+  return (std::strcmp(way, "HtoD") == 0 && !is_pinned(from)) ||
+         (std::strcmp(way, "DtoH") == 0 && !is_pinned(to));
+}
+
+/// `how`: "async", "sync" where the host waits in any case, "pageable".
+void issue_copy(Stream* stream, const char* way, std::size_t bytes, const char* how) {
+  issue("copy", stream, "%s\t%zu\t%s", way, bytes, how);
+  spend(stream, "copy\t" + std::to_string(bytes) + "\t" + way + "\t" + how);
 }
 
 /// Of pageable memory the host waits for the copy.
 Status copy_on(void* to, const void* from, std::size_t bytes, Stream* stream) {
-  const char* where = direction(to, from);
-  const bool leaves = std::strcmp(where, "HtoD") == 0, arrives = std::strcmp(where, "DtoH") == 0;
-  const bool pageable = (leaves && !is_pinned(from)) || (arrives && !is_pinned(to));
-  issue("copy", stream, "%s\t%zu\t%s", where, bytes, pageable ? "pageable" : "async");
-  spend_on_copy(stream, bytes, where);
-  if (!(arrives && take_answer(to, bytes))) copy(to, from, bytes);
+  const char* way = direction(to, from);
+  const bool pageable = is_pageable(way, to, from);
+  issue_copy(stream, way, bytes, pageable ? "pageable" : "async");
+  if (!(std::strcmp(way, "DtoH") == 0 && take_answer(to, bytes))) copy(to, from, bytes);
   if (pageable) synchronize(stream);
   return success;
 }
@@ -55,15 +59,6 @@ Status set_on(void* at, int value, std::size_t bytes, Stream* stream) {
   spend(stream, "set\t" + std::to_string(bytes));
   if (bytes <= longest) std::memset(at, value, bytes);
   return success;
-}
-
-/// The observer sees torch's blocks from the first one on, once torch's allocator is there to tell.
-void begin_to_observe() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    if (void* function = dlsym(RTLD_DEFAULT, "shardscope_observe_blocks"))
-      reinterpret_cast<void (*)()>(function)();
-  });
 }
 
 struct CallConfiguration {
@@ -232,8 +227,8 @@ Status cudaPointerGetAttributes(PointerAttributes* to, const void* address) {
 
 // Copies
 Status cudaMemcpy(void* to, const void* from, std::size_t bytes, int) {
-  issue("copy", stream_of(nullptr), "%s\t%zu\tsync", direction(to, from), bytes);
-  spend_on_copy(stream_of(nullptr), bytes, direction(to, from));
+  const char* way = direction(to, from);
+  issue_copy(stream_of(nullptr), way, bytes, is_pageable(way, to, from) ? "pageable" : "sync");
   copy(to, from, bytes);
   synchronize(stream_of(nullptr));
   return success;
@@ -242,19 +237,20 @@ Status cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, int, void*
   return copy_on(to, from, bytes, stream_of(stream));
 }
 Status cudaMemcpyPeerAsync(void* to, int, const void* from, int, std::size_t bytes, void* stream) {
-  issue("copy", stream_of(stream), "PtoP\t%zu\tasync", bytes);
-  spend_on_copy(stream_of(stream), bytes, "PtoP");
+  issue_copy(stream_of(stream), "PtoP", bytes, "async");
   copy(to, from, bytes);
   return success;
 }
 Status cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                          std::size_t width, std::size_t height, int, void* stream) {
   constexpr std::size_t longest = std::size_t{1} << 20;
-  issue("copy", stream_of(stream), "%s\t%zu\tasync", direction(to, from), width * height);
-  spend_on_copy(stream_of(stream), width * height, direction(to, from));
+  const char* way = direction(to, from);
+  const bool pageable = is_pageable(way, to, from);
+  issue_copy(stream_of(stream), way, width * height, pageable ? "pageable" : "async");
   for (std::size_t row = 0; row < height && width * height <= longest; ++row)
     std::memmove(static_cast<char*>(to) + row * to_pitch,
                  static_cast<const char*>(from) + row * from_pitch, width);
+  if (pageable) synchronize(stream_of(stream));
   return success;
 }
 Status cudaMemcpyBatchAsync(void* const* to, const void* const* from, const std::size_t* bytes,

@@ -580,8 +580,8 @@ void end(const at::RecordFunction& function, at::ObserverContext* context) {
 }
 
 #ifdef SHARDSCOPE_SEES_BLOCKS
-void log_block(const c10::CachingDeviceAllocator::TraceEntry& entry) {
-  using Action = c10::CachingDeviceAllocator::TraceEntry;
+void log_block(const c10::cuda::CUDACachingAllocator::TraceEntry& entry) {
+  using Action = c10::cuda::CUDACachingAllocator::TraceEntry;
   const char* what = nullptr;
   switch (entry.action_) {
     case Action::ALLOC:

@@ -58,10 +58,11 @@ struct Recipe {
     bool steps_in_backward = false;
     bool offloads_activations = false;
     // Of torchtitan; empty: the default.
-    std::string mesh;      ///< as --mesh takes it
-    std::string strategy;  ///< as --strategy takes it
-    std::string compile;   ///< as --compile takes it
-    std::string float8;    ///< as --float8 takes it
+    std::string mesh;                                ///< as --mesh takes it
+    std::string strategy;                            ///< as --strategy takes it
+    std::string compile;                             ///< as --compile takes it
+    std::string float8;                              ///< as --float8 takes it
+    std::string pipeline_schedule, pipeline_stages;  ///< as these options take them
   };
   std::optional<OwnLoop> own_loop;
   std::optional<std::int64_t> world;  ///< where the file says it

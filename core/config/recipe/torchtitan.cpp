@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -26,7 +27,13 @@ constexpr LeftOut left_out_of_parallelism[] = {
     {"disable_loss_parallel", "the loss is predicted over the split vocabulary"},
     {"enable_async_tensor_parallel", "collectives of tensor parallelism are synchronous"},
     {"enable_compiled_autograd", "the backward is predicted without compiled autograd"},
-    {"module_fqns_per_model_part", "pipelines are not predicted under torchtitan yet"},
+    {"pipeline_parallel_split_points", "layers are dealt out equally: give --pipeline-stages"},
+    {"pipeline_parallel_layers_per_stage", "layers are dealt out equally: give --pipeline-stages"},
+    {"pipeline_parallel_schedule_csv", "the schedule by its name is predicted"},
+    {"pipeline_parallel_first_stage_less_layers",
+     "layers are dealt out equally: give --pipeline-stages"},
+    {"pipeline_parallel_last_stage_less_layers",
+     "layers are dealt out equally: give --pipeline-stages"},
 };
 
 constexpr std::string_view no_bearing_in_model[] = {"tokenizer_path", "print_after_conversion",
@@ -37,22 +44,15 @@ constexpr std::string_view no_bearing_in_training[] = {
     "dataset",  "dataset_path",      "steps",     "gc_freq",      "gc_debug",
     "seed",     "deterministic",     "debug_moe", "warmup_steps", "mixed_precision_reduce",
     "gc_force", "data_parallel_type"};
-/// They only matter beside a pipeline, which is refused.
-constexpr std::string_view pipeline_keys[] = {"pipeline_parallel_split_points",
-                                              "pipeline_parallel_layers_per_stage",
-                                              "pipeline_parallel_schedule",
-                                              "pipeline_parallel_schedule_csv",
-                                              "pipeline_parallel_microbatch_size",
-                                              "pipeline_parallel_microbatches",
-                                              "pipeline_parallel_first_stage_less_layers",
-                                              "pipeline_parallel_last_stage_less_layers"};
-
 /// torchtitan's flavors, by the names of their weights on the Hub. Source: torchtitan 000204a,
 /// models/llama3/__init__.py.
 constexpr std::pair<std::string_view, std::string_view> flavors[] = {
     {"8B", "meta-llama/Llama-3.1-8B"},
     {"70B", "meta-llama/Llama-3.1-70B"},
     {"405B", "meta-llama/Llama-3.1-405B"}};
+
+constexpr std::string_view pipeline_degree = "pipeline_parallel_degree";
+constexpr std::string_view modules_of_parts = "module_fqns_per_model_part";
 
 /// A section of the file; None where it is not there.
 ConfigValue section_of(const ConfigValue& file, std::initializer_list<std::string_view> path) {
@@ -109,14 +109,15 @@ std::string shard_of(Moved& keys, bool has_replicas) {
 
 /// "shard=16,tensor=8"; the axis that is not named takes the ranks that are left.
 std::string mesh_of(Moved& keys) {
-  const std::string_view refused[] = {"pipeline_parallel_degree", "expert_parallel_degree"};
-  for (const std::string_view key : refused)
-    if (const std::int64_t ranks = keys.degree(key); ranks > 1)
-      throw keys.home_of(key).error(
-          key, fmt::format("{} ranks: this axis is not predicted under torchtitan yet", ranks),
-          "`shardscope record` takes the script as it is");
+  constexpr std::string_view refused = "expert_parallel_degree";
+  if (const std::int64_t ranks = keys.degree(refused); ranks > 1)
+    throw keys.home_of(refused).error(
+        refused, fmt::format("{} ranks: this axis is not predicted under torchtitan yet", ranks),
+        "`shardscope record` takes the script as it is");
   const std::int64_t replicate = keys.degree("data_parallel_replicate_degree");
-  std::string mesh = replicate > 1 ? fmt::format("replicate={},", replicate) : "";
+  const std::int64_t stages = keys.degree(pipeline_degree);
+  std::string mesh = stages > 1 ? fmt::format("pipeline={},", stages) : "";
+  if (replicate > 1) mesh += fmt::format("replicate={},", replicate);
   mesh += shard_of(keys, replicate > 1);
   if (const auto context = keys.degree("context_parallel_degree"); context > 1)
     mesh += fmt::format("context={},", context);
@@ -130,9 +131,60 @@ std::string strategy_of(Moved& keys) {
   constexpr std::string_view key = "fsdp_reshard_after_forward";
   Keys& home = keys.home_of(key);
   const std::string policy = home.text(key, "default");
+  // torchtitan 01db32e, llama3/infra/parallelize.py, apply_fsdp: default is never with a pipeline.
+  if (policy == "default" && keys.degree(pipeline_degree) > 1) return "shard_grad_op";
   if (policy == "default" || policy == "always") return "full_shard";
   if (policy == "never") return "shard_grad_op";
   throw home.error(key, fmt::format("{} is not known", policy), "default, always and never are");
+}
+
+/// How many blocks each list of modules has: "3,4,4,3"; empty: no lists.
+std::string layers_of_parts(Moved& keys) {
+  Keys& home = keys.home_of(modules_of_parts);
+  const ConfigValue parts = home.take(modules_of_parts);
+  if (parts.is_null()) return {};
+  const bool are_lists =
+      parts.is_list() && std::ranges::all_of(parts.elements(), &ConfigValue::is_list);
+  if (!are_lists)
+    throw home.error(
+        modules_of_parts, fmt::format("expected lists of modules, got {}", parts.repr()),
+        "write [[\"tok_embeddings\", \"layers.0\"], [\"layers.1\", \"norm\", \"output\"]]");
+  std::vector<std::ptrdiff_t> counts;
+  for (const ConfigValue& part : parts.elements())
+    counts.push_back(std::ranges::count_if(part.elements(), [](const ConfigValue& module) {
+      return module.str().starts_with("layers.");
+    }));
+  return fmt::format("{}", fmt::join(counts, ","));
+}
+
+/// A rank's sequences are cut into micro-batches, of one unless the file says another number.
+void read_pipeline(Moved& keys, Recipe& recipe, Recipe::OwnLoop& loop) {
+  constexpr std::string_view schedule = "pipeline_parallel_schedule";
+  constexpr std::string_view size = "pipeline_parallel_microbatch_size";
+  constexpr std::string_view count = "pipeline_parallel_microbatches";
+  const std::string name = keys.home_of(schedule).text(schedule, "1F1B");
+  Keys& home = keys.home_of(size);
+  const std::int64_t micro_batch = home.count(size, 1);
+  const ConfigValue given_count = keys.home_of(count).take(count);
+  const std::string layers = layers_of_parts(keys);
+  if (keys.degree(pipeline_degree) == 1) return;
+  if (!given_count.is_null())
+    throw keys.home_of(count).error(count, "a number of micro-batches is not read",
+                                    "write pipeline_parallel_microbatch_size");
+  if (loop.batch % micro_batch != 0)
+    throw home.error(
+        size, fmt::format("{} sequences of a rank are no multiple of {}", loop.batch, micro_batch),
+        "change one of the two");
+  loop.pipeline_schedule = name;
+  loop.pipeline_stages = layers;
+  loop.micro_batches = loop.batch / micro_batch;
+  loop.batch = micro_batch;
+  if (std::exchange(loop.sequences, 0) > 0)
+    recipe.assumed.emplace_back("one step of the pipeline a step, whatever global_batch_size says");
+  if (layers.empty())
+    recipe.assumed.emplace_back(
+        "as many layers in each stage: torchtitan counts embedding and output as a layer each "
+        "(--pipeline-stages)");
 }
 
 void check_ring(Moved& keys) {
@@ -335,6 +387,7 @@ Recipe read_torchtitan(const ConfigValue& value, const std::string& file) {
   loop.strategy = strategy_of(moved);
   check_ring(moved);
   read_sizes(training, recipe, loop);
+  read_pipeline(moved, recipe, loop);
   loop.precision = precision_of(training);
   loop.implementation = is_of_2024(training) ? "foreach" : "fused";
   read_optimizer(section_of(value, {"optimizer"}), file, recipe, loop);
@@ -350,11 +403,11 @@ Recipe read_torchtitan(const ConfigValue& value, const std::string& file) {
     all.take(key);
   all.finish(left_out, no_bearing, {}, "torchtitan");
   model.finish({}, no_bearing_in_model, {}, "torchtitan");
-  training.finish(left_out_of_parallelism, no_bearing_in_training, pipeline_keys, "torchtitan");
-  parallelism.finish(left_out_of_parallelism, pipeline_keys, {}, "torchtitan");
+  training.finish(left_out_of_parallelism, no_bearing_in_training, {}, "torchtitan");
+  parallelism.finish(left_out_of_parallelism, {}, {}, "torchtitan");
   constexpr std::string_view imports[] = {"custom_import", "custom_args_module",
                                           "custom_model_path"};
-  experimental.finish(left_out_of_parallelism, pipeline_keys, imports, "torchtitan");
+  experimental.finish(left_out_of_parallelism, {}, imports, "torchtitan");
   for (Keys* keys : {&all, &model, &training, &parallelism, &experimental})
     recipe.findings = by_line(std::move(recipe.findings), keys->take_findings());
   recipe.own_loop = std::move(loop);

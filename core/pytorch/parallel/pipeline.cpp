@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
+#include <span>
 
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/dispatch.h"
@@ -16,21 +16,21 @@ namespace {
 constexpr Operator send_op{"c10d.send.default", OperatorKind::other};
 constexpr Operator receive_op{"c10d.recv_.default", OperatorKind::other};
 
-WorkId transfer(Session& s, const ProcessGroup& group, const Tensor& tensor, int peer, bool sends) {
+const Operator& operator_of(bool sends) { return sends ? send_op : receive_op; }
+
+WorkId issue(Session& s, const ProcessGroup& group, const Tensor& tensor, int peer, bool sends) {
   const std::array<const TensorImpl*, 1> one{tensor.impl()};
-  const WorkId work = s.collective({.kind = sends ? OperationKind::send : OperationKind::receive,
-                                    .name = sends ? send_op.name : receive_op.name,
-                                    .group = GroupId::of(static_cast<std::size_t>(group.id)),
-                                    .elements_in = sends ? tensor.numel() : 0,
-                                    .elements_out = sends ? 0 : tensor.numel(),
-                                    .dtype = tensor.dtype(),
-                                    .root = peer,
-                                    .stream = s.stream,
-                                    .asynchronous = true,
-                                    .inputs = one,
-                                    .outputs = one});
-  dispatched(s, sends ? send_op : receive_op, {&tensor}, {&tensor});
-  return work;
+  return s.collective({.kind = sends ? OperationKind::send : OperationKind::receive,
+                       .name = operator_of(sends).name,
+                       .group = GroupId::of(static_cast<std::size_t>(group.id)),
+                       .elements_in = sends ? tensor.numel() : 0,
+                       .elements_out = sends ? 0 : tensor.numel(),
+                       .dtype = tensor.dtype(),
+                       .root = peer,
+                       .stream = s.stream,
+                       .asynchronous = true,
+                       .inputs = one,
+                       .outputs = one});
 }
 
 /// GradientEdge of an output: its node, held by a tensor without memory.
@@ -57,7 +57,8 @@ void PipelineStage::reduce_number(std::string_view reduction) {
 
 void PipelineStage::exchange_number(int peer, bool sends) {
   const Tensor number = zeros(s_, {1}, {Dtype::int32, s_.settings.device});
-  s_.wait_work(transfer(s_, *setup_.group, number, peer, sends));
+  Batch batch{.transfers = {{number, peer, sends}}, .works = {}};
+  wait(batch);
 }
 
 /// Once: do all ranks know their shapes, then one number between each two that talk.
@@ -78,31 +79,40 @@ Tensor PipelineStage::receive_buffer() const {
   return allocate(s_, {setup_.dtype, s_.settings.device}, setup_.activation);
 }
 
-void PipelineStage::send(Transfer& made, const Tensor& tensor, int peer) {
-  made.works.push_back(transfer(s_, *setup_.group, tensor, peer, true));
-  made.tensors.push_back(tensor);
+void PipelineStage::send(Batch& batch, const Tensor& tensor, int peer) {
+  batch.transfers.push_back({tensor, peer, true});
 }
 
-void PipelineStage::receive(Transfer& made, const Tensor& tensor, int peer) {
-  made.works.push_back(transfer(s_, *setup_.group, tensor, peer, false));
+void PipelineStage::post(Batch& batch) {
+  const std::span<const Transfer> fresh = std::span(batch.transfers).subspan(batch.works.size());
+  for (const Transfer& one : fresh)
+    batch.works.push_back(issue(s_, *setup_.group, one.tensor, one.peer, one.sends));
+  for (const Transfer& one : fresh)
+    dispatched(s_, operator_of(one.sends), {&one.tensor}, {&one.tensor});
 }
 
-void PipelineStage::wait(Transfer& made) {
-  for (const WorkId work : made.works) s_.wait_work(work);
-  made = {};
+void PipelineStage::post_send(Batch& batch, const Tensor& tensor, int peer) {
+  send(batch, tensor, peer);
+  post(batch);
 }
 
-Tensor PipelineStage::receive_forward(Transfer& made, int) {
+void PipelineStage::wait(Batch& batch) {
+  post(batch);
+  for (const WorkId work : batch.works) s_.wait_work(work);
+  batch = {};
+}
+
+Tensor PipelineStage::receive_forward(Batch& batch) {
   if (is_first()) return {};
   Tensor buffer = receive_buffer();
-  receive(made, buffer, stage() - 1);
+  batch.transfers.push_back({buffer, stage() - 1, false});
   return buffer;
 }
 
-Tensor PipelineStage::receive_backward(Transfer& made) {
+Tensor PipelineStage::receive_backward(Batch& batch) {
   if (is_last()) return {};
   Tensor buffer = receive_buffer();
-  receive(made, buffer, stage() + 1);
+  batch.transfers.push_back({buffer, stage() + 1, false});
   return buffer;
 }
 
@@ -144,14 +154,15 @@ Tensor PipelineStage::backward_one(const Tensor& gradient, int micro_batch,
 }
 
 void PipelineStage::gpipe(const Tensors& micro_batches, const StageWatcher& watch) {
-  std::vector<Transfer> sends(micro_batches.size());
+  std::vector<Batch> sends(micro_batches.size());
   const int count = setup_.micro_batches;
   for (int i = 0; i < count; ++i) {
-    Transfer received;
-    Tensor input = receive_forward(received, i);
+    Batch received;
+    Tensor input = receive_forward(received);
     wait(received);
     forward(is_first() ? micro_batches[static_cast<std::size_t>(i)] : input, i, watch);
-    if (!is_last()) send(sends[static_cast<std::size_t>(i)], chunks_.at(i).output, stage() + 1);
+    if (!is_last())
+      post_send(sends[static_cast<std::size_t>(i)], chunks_.at(i).output, stage() + 1);
     add_loss(i);
   }
   for (int i = 0; i < count; ++i) {
@@ -159,13 +170,13 @@ void PipelineStage::gpipe(const Tensors& micro_batches, const StageWatcher& watc
     release_output(i);
   }
   for (int i = 0; i < count; ++i) {
-    Transfer received;
+    Batch received;
     const Tensor gradient = receive_backward(received);
     wait(received);
     const Tensor back = backward_one(gradient, i, watch);
-    if (back.defined()) send(sends[static_cast<std::size_t>(i)], back, stage() - 1);
+    if (back.defined()) post_send(sends[static_cast<std::size_t>(i)], back, stage() - 1);
   }
-  for (Transfer& made : sends) wait(made);
+  for (Batch& batch : sends) wait(batch);
 }
 
 void PipelineStage::one_forward_one_backward(const Tensors& micro_batches,
@@ -173,25 +184,26 @@ void PipelineStage::one_forward_one_backward(const Tensors& micro_batches,
   const int count = setup_.micro_batches;
   const int warmup = std::min(count, setup_.group->size() - stage());
   int forwards = 0, backwards = 0;
-  Transfer sent;
+  Batch sent;
   const auto input_of = [&](const Tensor& received) {
     return is_first() ? micro_batches[static_cast<std::size_t>(forwards)] : received;
   };
   for (; forwards < warmup; ++forwards) {
-    Transfer received;
-    const Tensor buffer = receive_forward(received, forwards);
+    Batch received;
+    const Tensor buffer = receive_forward(received);
     wait(received);
     forward(input_of(buffer), forwards, watch);
     if (forwards > 0) {
       wait(sent);
       release_output(forwards - 1);
     }
-    if (forwards != warmup - 1 && !is_last()) send(sent, chunks_.at(forwards).output, stage() + 1);
+    if (forwards != warmup - 1 && !is_last())
+      post_send(sent, chunks_.at(forwards).output, stage() + 1);
     add_loss(forwards);
   }
   Tensor back;
   while (true) {
-    Transfer both;
+    Batch both;
     if (!is_last()) send(both, chunks_.at(forwards - 1).output, stage() + 1);
     const Tensor gradient = receive_backward(both);
     wait(both);
@@ -200,20 +212,20 @@ void PipelineStage::one_forward_one_backward(const Tensors& micro_batches,
     ++backwards;
     if (forwards == count) break;
     if (back.defined()) send(both, back, stage() - 1);
-    const Tensor buffer = receive_forward(both, forwards);
+    const Tensor buffer = receive_forward(both);
     wait(both);
     forward(input_of(buffer), forwards, watch);
     add_loss(forwards);
     ++forwards;
   }
-  if (back.defined()) send(sent, back, stage() - 1);
+  if (back.defined()) post_send(sent, back, stage() - 1);
   for (; backwards < count; ++backwards) {
-    Transfer received;
+    Batch received;
     const Tensor gradient = receive_backward(received);
     wait(received);
     back = backward_one(gradient, backwards, watch);
     wait(sent);
-    if (back.defined()) send(sent, back, stage() - 1);
+    if (back.defined()) post_send(sent, back, stage() - 1);
   }
   wait(sent);
 }

@@ -47,9 +47,16 @@ class PipelineStage {
     Tensor input, output;
     Tensor edge;  ///< the output's place in the graph, without its memory
   };
+  /// P2POp of a tensor.
   struct Transfer {
-    std::vector<WorkId> works;
-    Tensors tensors;
+    Tensor tensor;
+    int peer = 0;
+    bool sends = false;
+  };
+  /// Transfers that are posted at once, one ncclGroup (_batch_p2p).
+  struct Batch {
+    std::vector<Transfer> transfers;
+    std::vector<WorkId> works;  ///< of those that are posted
   };
 
   int stage() const { return setup_.group->rank; }
@@ -59,11 +66,13 @@ class PipelineStage {
   void exchange_number(int peer, bool sends);
   void reduce_number(std::string_view reduction);
   Tensor receive_buffer() const;
-  void send(Transfer& transfer, const Tensor& tensor, int peer);
-  void receive(Transfer& transfer, const Tensor& tensor, int peer);
-  void wait(Transfer& transfer);
-  Tensor receive_forward(Transfer& transfer, int micro_batch);
-  Tensor receive_backward(Transfer& transfer);
+  void send(Batch& batch, const Tensor& tensor, int peer);
+  void post(Batch& batch);
+  void post_send(Batch& batch, const Tensor& tensor, int peer);
+  /// Posts what is not posted yet, and waits for all.
+  void wait(Batch& batch);
+  Tensor receive_forward(Batch& batch);
+  Tensor receive_backward(Batch& batch);
   void forward(const Tensor& input, int micro_batch, const StageWatcher& watch);
   void add_loss(int micro_batch);
   Tensor backward_one(const Tensor& gradient, int micro_batch, const StageWatcher& watch);

@@ -32,6 +32,12 @@ void begin_phase_after(ScheduleRecorder& recorder, ParallelTraining& training, M
   }
 }
 
+/// What comes between a stage's forwards and backwards belongs to the one before.
+void begin_phase_of_stage(ScheduleRecorder& recorder, std::string_view what, int micro_batch) {
+  if (what == "forward") recorder.begin_phase(Phase::forward, micro_batch);
+  if (what == "backward") recorder.begin_phase(Phase::backward, micro_batch);
+}
+
 }  // namespace
 
 Schedule recorded_training(const ParallelSettings& settings, const RankPlace& place,
@@ -48,15 +54,33 @@ Schedule recorded_training(const ParallelSettings& settings, const RankPlace& pl
     recorder.name_buffer(input, MemoryCategory::inputs, "batch");
   for (const char* label : steps) {
     recorder.begin_step(label);
-    training.iteration([&](Moment moment, int micro_batch) {
-      begin_phase_after(recorder, training, moment, micro_batch);
-    });
+    training.iteration(
+        [&](Moment moment, int micro_batch) {
+          begin_phase_after(recorder, training, moment, micro_batch);
+        },
+        [&](const char* what, int, int micro_batch) {
+          begin_phase_of_stage(recorder, what, micro_batch);
+        });
   }
   recorder.end_step();
   Schedule schedule = recorder.finish();
   schedule.rank = place.rank;
   schedule.world = place.world;
   return schedule;
+}
+
+std::vector<Schedule> recorded_stages(const ParallelSettings& settings, const RankPlace& place,
+                                      const SessionSettings& session, const KernelDevice& device,
+                                      std::span<const char* const> steps) {
+  const MeshAxis& outermost = settings.mesh.front();
+  const int stages = outermost.name == "pp" ? outermost.size : 1;
+  const int ranks = place.world / stages;
+  std::vector<Schedule> schedules;
+  for (int stage = 0; stage < stages; ++stage)
+    schedules.push_back(recorded_training(
+        settings, {.world = place.world, .rank = stage * ranks + place.rank % ranks}, session,
+        device, steps));
+  return schedules;
 }
 
 }  // namespace shardscope::eager::parallel

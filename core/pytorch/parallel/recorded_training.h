@@ -3,6 +3,7 @@
 
 #include <array>
 #include <span>
+#include <vector>
 
 #include "core/pytorch/engine/kernel_scratch.h"
 #include "core/pytorch/parallel/training.h"
@@ -22,5 +23,11 @@ inline constexpr std::array recorded_steps{"1", "2", "steady"};
 Schedule recorded_training(const ParallelSettings& settings, const RankPlace& place,
                            const SessionSettings& session, const KernelDevice& device,
                            std::span<const char* const> steps = recorded_steps);
+
+/// The same of one rank of every stage of an axis pp, the outermost one: those at `place`'s rank's
+/// place in theirs.
+std::vector<Schedule> recorded_stages(const ParallelSettings& settings, const RankPlace& place,
+                                      const SessionSettings& session, const KernelDevice& device,
+                                      std::span<const char* const> steps = recorded_steps);
 
 }  // namespace shardscope::eager::parallel

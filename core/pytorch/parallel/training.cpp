@@ -1,5 +1,7 @@
 #include "core/pytorch/parallel/training.h"
 
+#include <numeric>
+
 #include "core/pytorch/engine/aten/loss.h"
 #include "core/pytorch/engine/checkpoint.h"
 #include "core/pytorch/engine/copies.h"
@@ -45,6 +47,18 @@ void to_empty(Session& s, Module& module, std::map<const TensorImpl*, ParameterL
     own.tensor = real;
   }
   for (Module::NamedTensor& own : module.buffers) own.tensor = fresh(s, own.tensor);
+}
+
+/// Numbers of the layers.
+std::vector<std::int64_t> layers_of_stage(const ParallelSettings& settings, int stages, int stage) {
+  std::vector<std::int64_t> counts = settings.stage_layers;
+  if (counts.empty())
+    counts.assign(static_cast<std::size_t>(stages), settings.shape.layers / stages);
+  std::vector<std::int64_t> layers(
+      static_cast<std::size_t>(counts[static_cast<std::size_t>(stage)]));
+  std::iota(layers.begin(), layers.end(),
+            std::accumulate(counts.begin(), counts.begin() + stage, std::int64_t{0}));
+  return layers;
 }
 
 /// FSDPModule.finalize_backward: gradients of all groups are reduced, the last one's first and the
@@ -133,9 +147,9 @@ void ParallelTraining::make_model() {
                        .pending = &pending_};
   if (const int stages = mesh_.size("pp"); stages > 1) {
     const int stage = mesh_.group("pp").rank;
-    const std::int64_t layers = settings_.shape.layers / stages;
-    options.part = {.first = stage == 0, .last = stage + 1 == stages, .layers = {}};
-    for (std::int64_t i = 0; i < layers; ++i) options.part.layers.push_back(stage * layers + i);
+    options.part = {.first = stage == 0,
+                    .last = stage + 1 == stages,
+                    .layers = layers_of_stage(settings_, stages, stage)};
   }
   if (context_axis_.group)
     options.attention = [axis = context_axis_, ring = settings_.ring](Session& in, Tensor query,

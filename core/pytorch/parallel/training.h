@@ -57,6 +57,7 @@ struct ParallelSettings {
   /// Of a step: the gradients of each are reduced, or with pp those of all at once.
   int micro_batches = 1;
   PipelineSchedule schedule = PipelineSchedule::gpipe;  ///< of an axis pp; `batch` is all of it
+  std::vector<std::int64_t> stage_layers = {};          ///< of each stage; empty: equally many
 };
 
 /// The model and all that trains it.

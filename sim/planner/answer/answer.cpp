@@ -9,6 +9,7 @@
 #include "sim/planner/answer/reasons.h"
 #include "sim/planner/answer/remarks.h"
 #include "sim/planner/answer/rounds.h"
+#include "sim/planner/parallel.h"
 
 namespace shardscope::planner {
 namespace {
@@ -62,12 +63,23 @@ void set_remarks(const Weighed& weighed, const Basis& basis, const Watcher& watc
     answer.remarks.push_back(std::move(remark));
 }
 
-void set_chosen(const Basis& basis, const std::stop_token& stop, Answer& answer) {
+void set_chosen(const Basis& basis, Answer& answer) {
   const WrittenFrom from = written_from(basis.inputs);
   answer.chosen = chosen_of(places_of(answer), from);
   const Candidate& chosen = answer.candidates[answer.chosen.candidate];
   answer.written = written(chosen.choice, from);
-  answer.limits = limits_of(chosen, basis, stop);
+}
+
+/// Of what is chosen. Limits and remarks are recorded and played anew, so they are found side by
+/// side.
+void set_limits_and_remarks(const Weighed& weighed, const Basis& basis, const Watcher& watcher,
+                            Answer& answer) {
+  for_each_index(2, 0, [&](std::size_t part) {
+    if (part == 0)
+      answer.limits = limits_of(answer.candidates[answer.chosen.candidate], basis, watcher.stop);
+    else
+      set_remarks(weighed, basis, watcher, answer);
+  });
 }
 
 }  // namespace
@@ -84,8 +96,8 @@ Answer answer(const Inputs& inputs, const Watcher& watcher) {
   set_rejected(weighed, basis, result);
   set_given(weighed, basis, watcher, result);
   if (!result.candidates.empty()) {
-    set_chosen(basis, watcher.stop, result);
-    set_remarks(weighed, basis, watcher, result);
+    set_chosen(basis, result);
+    set_limits_and_remarks(weighed, basis, watcher, result);
   } else if (!result.interrupted) {
     result.advice = advice_where_nothing_fits(weighed, basis, watcher.stop);
   }

@@ -61,6 +61,8 @@ Enumeration choices_of(const Inputs& inputs, int world) {
   Question question = inputs.question;
   question.world = world;
   question.pipelines = inputs.pipelines != PipelinesAsked::not_at_all;
+  question.torchtitan_pipelines =
+      question.pipelines && inputs.pipelines != PipelinesAsked::as_usual;
   Enumeration all = enumerate(inputs.model, question);
   drop_unasked_precisions(inputs, all);
   drop_unasked_strategies(inputs, all);

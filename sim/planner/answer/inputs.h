@@ -30,7 +30,8 @@ struct Given {
 
 /// Whether pipelines are weighed.
 enum class PipelinesAsked : std::uint8_t {
-  beside,  ///< the other strategies that were asked for
+  as_usual,  ///< nobody said: those of the native runtime, which are quick to weigh
+  beside,    ///< the other strategies that were asked for
   alone,
   not_at_all
 };
@@ -47,7 +48,7 @@ struct Inputs {
   Objective objective = Objective::time;
   std::size_t places = 5;                    ///< strategies to rank
   std::vector<ShardingStrategy> strategies;  ///< those that are weighed; empty: all
-  PipelinesAsked pipelines = PipelinesAsked::beside;
+  PipelinesAsked pipelines = PipelinesAsked::as_usual;
   /// Nobody asked for the question's precisions: what is not among them is said.
   bool has_usual_precisions = false;
   std::optional<Given> given;

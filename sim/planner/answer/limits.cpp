@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/base/error.h"
+#include "sim/planner/parallel.h"
 #include "sim/planner/phases.h"
 #include "traces/memory_fit.h"
 
@@ -48,7 +49,7 @@ void set_longest(const Candidate& candidate, const Basis& basis, const std::stop
 }
 
 void set_phases(const Candidate& candidate, const Basis& basis, Limits& limits) {
-  if (candidate.choice.runtime == Runtime::native) return;
+  if (candidate.choice.runtime == Runtime::native || is_pipelined(candidate.choice)) return;
   const Inputs& inputs = basis.inputs;
   const PytorchTraining training =
       pytorch_training(with_few_micro_batches(candidate.choice), basis.trials);
@@ -97,8 +98,12 @@ Limits limits_of(const Candidate& candidate, const Basis& basis, const std::stop
   const Bytes held = needed_memory(candidate.summary) - candidate.summary.memory.outside;
   if (held > Bytes{})
     limits.held_more = static_cast<double>(left->count) / static_cast<double>(held.count);
-  set_longest(candidate, basis, stop, limits);
-  if (!stop.stop_requested()) set_phases(candidate, basis, limits);
+  for_each_index(2, 0, [&](std::size_t part) {
+    if (part == 0)
+      set_longest(candidate, basis, stop, limits);
+    else if (!stop.stop_requested())
+      set_phases(candidate, basis, limits);
+  });
   return limits;
 }
 

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <utility>
 
 #include "core/base/error.h"
 #include "sim/planner/choice_prediction.h"
+#include "sim/planner/parallel.h"
 #include "traces/memory_fit.h"
 
 namespace shardscope::planner {
@@ -64,35 +67,44 @@ std::string figures(const Summary& summary) {
                      rounded_text(needed_memory(summary)));
 }
 
+/// Full sharding with the best's settings, and what is predicted of it where it fits.
+struct Full {
+  Choice choice;
+  std::optional<Summary> summary;
+};
+
 /// ZeRO-3's units are gathered anew, and on a small model that takes more than sharding saves.
-std::optional<std::string> stage_3_beside_stage_2(const Choice& full, const Place& on) {
-  if (full.offload == Offload::all) return std::nullopt;
-  const auto three = fitting(full, on);
+std::optional<std::string> stage_3_beside_stage_2(const Full& three, const Place& on) {
+  const Choice& full = three.choice;
+  if (full.offload == Offload::all || !three.summary) return std::nullopt;
   const auto two = fitting(with(full, S::shard_grad_op, full.mesh), on);
-  if (!three || !two || needed_memory(*three) <= needed_memory(*two)) return std::nullopt;
+  if (!two || needed_memory(*three.summary) <= needed_memory(*two)) return std::nullopt;
   return fmt::format(
       "ZeRO-3 takes more memory here than ZeRO-2: {} beside {} ({}): what gathering keeps at once "
       "is more than sharding the parameters saves",
-      rounded_text(needed_memory(*three)), rounded_text(needed_memory(*two)), text_of(full));
+      rounded_text(needed_memory(*three.summary)), rounded_text(needed_memory(*two)),
+      text_of(full));
 }
 
 /// Gathering inside a node only, across several nodes.
-std::optional<std::string> hybrid_beside_full(const Choice& full, const Place& on) {
+std::optional<std::string> hybrid_beside_full(const Full& whole, const Place& on) {
+  const Choice& full = whole.choice;
   const int node = ranks_per_node(on.basis.inputs), world = full.mesh.world();
   if (world <= node || world % node != 0 || node < 2) return std::nullopt;
-  const auto whole = fitting(full, on);
+  if (!whole.summary) return std::nullopt;
   const Choice nodes = with(full, S::hybrid_shard, {.replicate = world / node, .shard = node});
   const auto hybrid = fitting(nodes, on);
-  if (!whole || !hybrid) return std::nullopt;
-  const bool faster = hybrid->step_time < whole->step_time;
+  if (!hybrid) return std::nullopt;
+  const bool faster = hybrid->step_time < whole.summary->step_time;
   return fmt::format(
       "{} nodes: sharding inside each and replicating across them is {} than "
       "sharding over all {} ranks ({} beside {})",
-      world / node, faster ? "faster" : "slower", world, figures(*hybrid), figures(*whole));
+      world / node, faster ? "faster" : "slower", world, figures(*hybrid), figures(*whole.summary));
 }
 
-std::optional<std::string> ddp_beside_full(const Choice& full, const Place& on) {
-  if (!asked(on.basis.inputs, Runtime::ddp) || full.mesh.world() < 2 ||
+std::optional<std::string> ddp_beside_full(const Full& whole, const Place& on) {
+  const Choice& full = whole.choice;
+  if (!whole.summary || !asked(on.basis.inputs, Runtime::ddp) || full.mesh.world() < 2 ||
       full.offload != Offload::none)
     return std::nullopt;
   Choice ddp = with(full, S::no_shard, {.replicate = full.mesh.world()});
@@ -100,12 +112,12 @@ std::optional<std::string> ddp_beside_full(const Choice& full, const Place& on) 
   ddp.prefetch = Prefetch::none;
   ddp.blocks_per_unit = 1;
   ddp.reduces_every_micro_batch = false;
-  const auto whole = fitting(full, on), replicated = fitting(ddp, on);
-  if (!whole || !replicated || replicated->step_time >= whole->step_time) return std::nullopt;
+  const auto replicated = fitting(ddp, on);
+  if (!replicated || replicated->step_time >= whole.summary->step_time) return std::nullopt;
   return fmt::format(
       "DDP fits, and is faster than full sharding because it gathers nothing: {} "
       "beside {} ({})",
-      figures(*replicated), figures(*whole), text_of(full));
+      figures(*replicated), figures(*whole.summary), text_of(full));
 }
 
 }  // namespace
@@ -135,9 +147,12 @@ std::vector<std::string> remarks_on(const Choice& best, const Basis& basis,
   std::vector<std::string> remarks;
   const auto full = sharded_like(best, basis.inputs);
   if (!full || best.mesh.world() < 2 || is_pipelined(best)) return remarks;
-  for (const auto& remark : {ddp_beside_full(*full, on), stage_3_beside_stage_2(*full, on),
-                             hybrid_beside_full(*full, on)})
-    if (remark) remarks.push_back(*remark);
+  const Full whole{.choice = *full, .summary = fitting(*full, on)};
+  constexpr std::array all{ddp_beside_full, stage_3_beside_stage_2, hybrid_beside_full};
+  std::array<std::optional<std::string>, all.size()> found;
+  for_each_index(all.size(), 0, [&](std::size_t i) { found[i] = all[i](whole, on); });
+  for (std::optional<std::string>& remark : found)
+    if (remark) remarks.push_back(std::move(*remark));
   return remarks;
 }
 

@@ -146,6 +146,35 @@ TEST_F(CheckpointFolder, ANewCheckpointOfAStepReplacesTheOlder) {
   EXPECT_FALSE(fs::exists(other));
 }
 
+TEST_F(CheckpointFolder, ACheckpointOfTheRunIsKnownByAnyPath) {
+  const fs::path checkpoints = place_.path() / "checkpoints";
+  const fs::path own = write_checkpoint(checkpoints, 20);
+  const fs::path elsewhere = write_checkpoint(place_.path() / "other", 20);
+  const fs::path aside = checkpoints / "set-aside-step-00000030";
+  fs::rename(write_checkpoint(checkpoints, 30), aside);
+  const fs::path link = checkpoints / "best";
+  fs::create_directory_symlink(own, link);
+  for (const fs::path& path : {own, own / "", own / ".." / checkpoint_name(20), link})
+    EXPECT_EQ(step_among(checkpoints, path), 20) << path;
+  for (const fs::path& path : {elsewhere, aside, checkpoints / checkpoint_name(40), fs::path()})
+    EXPECT_EQ(step_among(checkpoints, path), std::nullopt) << path;
+}
+
+TEST_F(CheckpointFolder, WhatARunDoesNotFollowIsSetAside) {
+  for (const int step : {10, 20, 30}) write_checkpoint(place_.path(), step);
+  const fs::path aside = place_.path() / "set-aside-step-00000030";
+  EXPECT_THAT(set_aside_later(place_.path(), 20), ElementsAre(aside));
+  EXPECT_EQ(why_not_whole(aside), std::nullopt);
+  write_checkpoint(place_.path(), 30);
+  EXPECT_THAT(set_aside_later(place_.path(), 10),
+              ElementsAre(place_.path() / "set-aside-step-00000020",
+                          place_.path() / "set-aside-step-00000030.2"));
+  EXPECT_EQ(newest_whole(place_.path(), passed_over_)->step, 10);
+  EXPECT_THAT(set_aside_later(place_.path(), 10), ::testing::IsEmpty());
+  EXPECT_THAT(set_aside_later(place_.path(), -1),
+              ElementsAre(place_.path() / "set-aside-step-00000010"));
+}
+
 TEST_F(CheckpointFolder, WhatAnInterruptedSaveLeftIsRemovedAlone) {
   write_checkpoint(place_.path(), 10);
   fs::create_directories(place_.path() / partial_name(20, "1-2"));

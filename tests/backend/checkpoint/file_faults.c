@@ -1,12 +1,12 @@
 // A library to preload: counts the calls by which a process changes files below a folder, and lets
 // one of them kill the process or fail.
 //
-//   SHARDSCOPE_FILE_FAULT=count|kill|fail[,number=N][,rank=R][,below=TEXT]
+//   SHARDSCOPE_FILE_FAULT=count|kill|fail[,number=N][,rank=R][,below=TEXT][,error=NAME]
 //
 // The N-th call (from 1) on a path that holds TEXT ("/checkpoints/" unless given) is the one. `fail`
-// gives "No space left on device" from that call on. `count` appends the number of calls to the file
-// that SHARDSCOPE_FILE_FAULT_COUNT names when the process ends. With rank=R only in the process with
-// RANK=R in its environment.
+// gives an error from that call on: NAME is ENOSPC (unless given), EDQUOT, EROFS, EIO or ESTALE.
+// `count` appends the number of calls to the file that SHARDSCOPE_FILE_FAULT_COUNT names when the
+// process ends. With rank=R only in the process with RANK=R in its environment.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,6 +24,7 @@ enum { most_descriptors = 4096 };
 
 static enum { off, counting, killing, failing } mode = off;
 static long number = 0;
+static int error_given = ENOSPC;
 static char below[256] = "/checkpoints/";
 static atomic_long calls = 0;
 static atomic_bool watched[most_descriptors];
@@ -33,6 +34,11 @@ static const char* value_of(const char* text, const char* key) {
   return found ? found + strlen(key) : NULL;
 }
 
+static const struct {
+  const char* name;
+  int number;
+} errors[] = {{"ENOSPC", ENOSPC}, {"EDQUOT", EDQUOT}, {"EROFS", EROFS}, {"EIO", EIO}, {"ESTALE", ESTALE}};
+
 __attribute__((constructor)) static void read_variables(void) {
   const char* fault = getenv("SHARDSCOPE_FILE_FAULT");
   if (!fault) return;
@@ -41,6 +47,9 @@ __attribute__((constructor)) static void read_variables(void) {
   if (wanted && (!rank || atoi(rank) != atoi(wanted))) return;
   const char* at = value_of(fault, "number=");
   number = at ? atol(at) : 0;
+  const char* name = value_of(fault, "error=");
+  for (size_t i = 0; name && i < sizeof errors / sizeof *errors; ++i)
+    if (!strncmp(name, errors[i].name, strlen(errors[i].name))) error_given = errors[i].number;
   const char* place = value_of(fault, "below=");
   if (place) snprintf(below, sizeof below, "%.*s", (int)strcspn(place, ","), place);
   mode = !strncmp(fault, "kill", 4) ? killing : !strncmp(fault, "fail", 4) ? failing : counting;
@@ -61,7 +70,7 @@ static int strikes(void) {
   const long call = ++calls;
   if (mode == killing && call == number) kill(getpid(), SIGKILL);
   if (mode != failing || call < number) return 0;
-  errno = ENOSPC;
+  errno = error_given;
   return 1;
 }
 

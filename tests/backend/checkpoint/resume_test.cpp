@@ -9,6 +9,7 @@
 
 #include "backend/checkpoint/checkpoint_folder.h"
 #include "backend/checkpoint/checkpoint_reader.h"
+#include "backend/checkpoint/rewrite.h"
 #include "backend/comm/communicator.h"
 #include "backend/cpu/cpu_device.h"
 #include "backend/job/make_communicator.h"
@@ -142,27 +143,88 @@ TEST_F(Resume, UnderAnyOtherLayoutTheLossesAreNear) {
   }
 }
 
-// Two stages of two ranks, and one rank that sees the same sequences in a step.
-TEST_F(Resume, APipelineGoesOnByItselfAndInOneProcess) {
-  const auto staged = [&](const std::string& output) {
-    Job job = short_job(4, ShardingStrategy::full_shard, output);
-    job.strategy.mesh = {.pipeline = 2, .shard = 2};
-    job.accumulate = 2;
+class ResumedPipeline : public Resume {
+ protected:
+  /// Steps of four sequences, whatever the mesh.
+  Job staged(const Mesh& mesh, const PipelineChoice& pipeline, const std::string& output,
+             ShardingStrategy sharding = ShardingStrategy::full_shard) const {
+    Job job = short_job(mesh.world(), sharding, output);
+    job.strategy.mesh = mesh;
+    job.pipeline = pipeline;
+    job.batch = 1;
+    job.accumulate = 4 / (mesh.replicate * mesh.shard);
     return job;
-  };
-  const std::vector<double> undisturbed = run_forked(staged("whole"));
-  const Job saved = saving(staged("saved"));
-  EXPECT_EQ(run_forked(saved), undisturbed);
-  EXPECT_EQ(resumed(staged("next"), checkpoint(saved)), rest_of(undisturbed));
+  }
 
-  Job alone = short_job(1, ShardingStrategy::no_shard, "alone");
-  alone.batch = saved.batch;
-  alone.accumulate = 4;
-  const std::vector<double> rest = resumed(alone, checkpoint(saved));
-  const std::vector<double> expected = rest_of(undisturbed);
-  ASSERT_EQ(rest.size(), expected.size());
-  for (std::size_t i = 0; i < rest.size(); ++i)
-    EXPECT_NEAR(rest[i], expected[i], 1e-5 * std::abs(expected[i])) << i;
+  static void expect_near(const std::vector<double>& rest, const std::vector<double>& expected,
+                          double tolerance = 1e-5) {
+    ASSERT_EQ(rest.size(), expected.size());
+    for (std::size_t i = 0; i < rest.size(); ++i)
+      EXPECT_NEAR(rest[i], expected[i], tolerance * std::abs(expected[i])) << i;
+  }
+};
+
+constexpr auto zbv = PipelineScheduleKind::zbv_zero_bubble;
+
+TEST_F(ResumedPipeline, GoesOnByItselfAndInOneProcess) {
+  const Mesh two_by_two{.pipeline = 2, .shard = 2};
+  const std::vector<double> undisturbed = run_forked(staged(two_by_two, {}, "whole"));
+  for (const CheckpointKind kind :
+       {CheckpointKind::sharded, CheckpointKind::full, CheckpointKind::local}) {
+    SCOPED_TRACE(name_of(kind));
+    const std::string name(name_of(kind));
+    const Job saved = saving(staged(two_by_two, {}, "saved_" + name), kind);
+    EXPECT_EQ(run_forked(saved), undisturbed);
+    EXPECT_EQ(resumed(staged(two_by_two, {}, "next_" + name), checkpoint(saved)),
+              rest_of(undisturbed));
+    expect_near(
+        resumed(staged({}, {}, "alone_" + name, ShardingStrategy::no_shard), checkpoint(saved)),
+        rest_of(undisturbed));
+  }
+}
+
+// Two stages of 2 and 1 layers; what was cut otherwise, has other orders, or was in one process.
+TEST_F(ResumedPipeline, GoesOnUnderAnyOtherCut) {
+  const Job saved = saving(staged({.pipeline = 2, .shard = 2}, {.layers = {2, 1}}, "saved"));
+  const std::vector<double> rest = rest_of(run_forked(saved));
+  const auto no_shard = ShardingStrategy::no_shard;
+  expect_near(
+      resumed(staged({.pipeline = 2, .shard = 2}, {.layers = {1, 2}}, "moved"), checkpoint(saved)),
+      rest);
+  expect_near(resumed(staged({.pipeline = 3}, {}, "three", no_shard), checkpoint(saved)), rest);
+  expect_near(resumed(staged({.pipeline = 2},
+                             {.schedule = zbv, .stages_per_rank = 2, .layers = {1, 1, 1, 0}}, "v",
+                             no_shard),
+                      checkpoint(saved)),
+              rest);
+  const Job alone = saving(staged({}, {}, "alone", no_shard), CheckpointKind::full);
+  run_forked(alone);
+  expect_near(resumed(staged({.pipeline = 3}, {}, "from_one", no_shard), checkpoint(alone)), rest);
+}
+
+// Stages that are not next to each other on a rank, sharded and mixed precision.
+TEST_F(ResumedPipeline, AFullCheckpointIsWhatMergingAShardedOneMakes) {
+  for (const bool is_v : {false, true}) {
+    const PipelineChoice pipeline =
+        is_v ? PipelineChoice{.schedule = zbv, .stages_per_rank = 2, .layers = {1, 1, 1, 0}}
+             : PipelineChoice{};
+    const Mesh mesh = is_v ? Mesh{.pipeline = 2} : Mesh{.pipeline = 2, .shard = 2};
+    const auto sharding = is_v ? ShardingStrategy::no_shard : ShardingStrategy::zero1;
+    const auto run = [&](CheckpointKind kind) {
+      Job job =
+          saving(staged(mesh, pipeline, fmt::format("{}_{}", name_of(kind), is_v), sharding), kind);
+      job.strategy.precision = Precision::bf16_mixed;
+      job.trainable = {"h.1.", "h.2.", "ln_f"};
+      run_forked(job);
+      return checkpoint(job);
+    };
+    const fs::path full = run(CheckpointKind::full);
+    CheckpointReader sharded(run(CheckpointKind::sharded));
+    const fs::path merged = folder().path() / fmt::format("merged_{}", is_v);
+    merge(sharded, merged);
+    for (const char* file : {"model.safetensors", "exp_avg.safetensors", "exp_avg_sq.safetensors"})
+      EXPECT_EQ(read_whole(full / file), read_whole(merged / file)) << file << " " << is_v;
+  }
 }
 
 TEST_F(Resume, UnderAnotherWrapTheBitsAreTheSame) {
@@ -177,17 +239,24 @@ TEST_F(Resume, UnderAnotherWrapTheBitsAreTheSame) {
 
 // bfloat16 has 8 bits: a loss near 5 is told to about 1%.
 TEST_F(Resume, UnderAnotherPrecisionTheLossesAreNear) {
-  const std::vector<double> undisturbed =
-      run_forked(short_job(2, ShardingStrategy::full_shard, "whole"));
-  const Job saved = saving(short_job(2, ShardingStrategy::full_shard, "saved"));
-  run_forked(saved);
-  Job mixed = short_job(2, ShardingStrategy::full_shard, "mixed");
-  mixed.strategy.precision = Precision::bf16_mixed;
-  const std::vector<double> rest = resumed(mixed, checkpoint(saved));
-  const std::vector<double> expected = rest_of(undisturbed);
-  ASSERT_EQ(rest.size(), expected.size());
-  for (std::size_t i = 0; i < rest.size(); i += 2)
-    EXPECT_NEAR(rest[i], expected[i], 0.02 * expected[i]) << i;
+  const auto job_in = [&](Precision precision, const std::string& output) {
+    Job job = short_job(2, ShardingStrategy::full_shard, output);
+    job.strategy.precision = precision;
+    return job;
+  };
+  const std::vector<double> expected = rest_of(run_forked(job_in(Precision::fp32, "whole")));
+  for (const auto& [before, behind] : {std::pair{Precision::fp32, Precision::bf16_mixed},
+                                       std::pair{Precision::fp32, Precision::bf16},
+                                       std::pair{Precision::bf16_mixed, Precision::fp32},
+                                       std::pair{Precision::bf16, Precision::bf16_mixed}}) {
+    const std::string name = fmt::format("{}_{}", name_of(before), name_of(behind));
+    const Job saved = saving(job_in(before, "saved_" + name));
+    run_forked(saved);
+    const std::vector<double> rest = resumed(job_in(behind, "next_" + name), checkpoint(saved));
+    ASSERT_EQ(rest.size(), expected.size());
+    for (std::size_t i = 0; i < rest.size(); i += 2)
+      EXPECT_NEAR(rest[i], expected[i], 0.02 * expected[i]) << name << " " << i;
+  }
 }
 
 TEST_F(Resume, FrozenParametersComeBackBitForBit) {

@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 
 #include "backend/checkpoint/foreign_reader.h"
+#include "backend/checkpoint/random_states.h"
 #include "backend/checkpoint/torch_export.h"
 #include "backend/checkpoint/torch_files.h"
 #include "core/base/error.h"
@@ -207,6 +210,61 @@ TEST(TorchExportSchedule, HasMadeTheStepsThatTheLibraryCounts) {
   EXPECT_EQ(state.at("global_step").integer(), 3);
   EXPECT_EQ(state.at("train_batch_size").integer(), 7);
   EXPECT_EQ(state.at("log_history")[0].at("loss").number(), 2.5);
+}
+
+/// The files of random states of `world` processes.
+std::vector<std::string> random_states_of(TorchLibrary library, int world) {
+  SavedByAJob saved(linear_job);
+  const TemporaryFolder place;
+  export_for_library(saved, {.library = library, .parallel = TorchParallel::ddp, .world = world},
+                     place.path() / "written");
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(place.path() / "written"))
+    if (std::string name = entry.path().filename(); name.starts_with("r")) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(TorchExportRandomStates, AreOneAProcess) {
+  EXPECT_THAT(random_states_of(TorchLibrary::accelerate, 2),
+              ElementsAre("random_states_0.pkl", "random_states_1.pkl"));
+  EXPECT_THAT(random_states_of(TorchLibrary::trainer, 2),
+              ElementsAre("rng_state_0.pth", "rng_state_1.pth"));
+  EXPECT_THAT(random_states_of(TorchLibrary::trainer, 1), ElementsAre("rng_state.pth"));
+}
+
+// The job's seed is 1, and three steps are done. The numbers are what Python 3.11, NumPy 2 and
+// torch 2.15 have after random.seed(4), numpy.random.seed(4) and torch.manual_seed(4).
+TEST(TorchExportRandomStates, AreThoseOfASeedThatGoesOnWithTheSteps) {
+  SavedByAJob saved(linear_job);
+  const TemporaryFolder place;
+  const fs::path written = place.path() / "written";
+  export_for_library(saved, {.library = TorchLibrary::trainer, .world = 2}, written);
+  const Loaded states(written / "rng_state_1.pth");
+  const Pickle& pickle = states.pickle();
+  const auto python = pickle.elements(pickle.elements(states.at("python"))[1]);
+  ASSERT_THAT(python, SizeIs(625));
+  for (const auto& [at, word] :
+       {std::pair{0, 2147483648}, std::pair{1, 2482047965}, std::pair{2, 3950236897},
+        std::pair{623, 4253574870}, std::pair{624, std::int64_t{624}}})
+    EXPECT_EQ(pickle.integer(python[static_cast<std::size_t>(at)]), word) << at;
+  EXPECT_EQ(pickle.elements(states.at("cuda")).size(), 2u);
+
+  const RandomStates seeded = seeded_random_states(4, 1);
+  ASSERT_THAT(seeded.storages, SizeIs(2));
+  ASSERT_EQ(seeded.storages[0].size(), 5056u);
+  const auto cpu_word = [&](std::size_t at) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, seeded.storages[0].data() + 24 + 8 * at, sizeof word);
+    return word;
+  };
+  EXPECT_EQ(cpu_word(0), 4u);
+  EXPECT_EQ(cpu_word(1), 2954765717u);
+  EXPECT_EQ(cpu_word(623), 2443859996u);
+  EXPECT_EQ(seeded.storages[1], std::string("\4\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16));
+  // 4 and 2954765717 = 0xb01e2595, little-endian, each byte as UTF-8 has the character of its
+  // number.
+  EXPECT_THAT(seeded.numpy, HasSubstr(std::string("\4\0\0\0\xc2\x95%\x1e\xc2\xb0", 10)));
 }
 
 TEST(TorchExportOfOthers, IsRefusedSinceSettingsAreNotKnown) {

@@ -1,6 +1,9 @@
 // Pipelines that really train, beside one process.
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 #include "core/model/model_weights.h"
 #include "core/model/read_model.h"
 #include "tests/backend/train/tiny_models.h"
@@ -16,6 +19,7 @@ struct PipelinedRun {
   PipelineChoice pipeline;
   ShardingStrategy sharding = ShardingStrategy::no_shard;
   Precision precision = Precision::fp32;
+  int sequences = 4;  ///< of a step
 };
 void PrintTo(const PipelinedRun& run, std::ostream* out) {
   *out << run.name << ' ' << text_of(run.mesh) << ' ' << name_of(run.pipeline.schedule) << ' '
@@ -32,16 +36,17 @@ class PipelineTest : public TrainingFixture, public ::testing::WithParamInterfac
   }
 };
 
-// A step has four sequences: in the pipeline four micro-batches of one, among the ranks of a stage.
+// In the pipeline each sequence of a step is a micro-batch, among the ranks of a stage.
 TEST_P(PipelineTest, LossesNormsAndWeightsAreThoseOfOneProcess) {
   const PipelinedRun& run = GetParam();
   Job alone = job(run.config, 1, ShardingStrategy::no_shard, "alone");
   alone.steps = 30;
+  alone.batch = run.sequences;
   alone.strategy.precision = run.precision;
   Job pipelined = job(run.config, 1, run.sharding, "pipelined");
   pipelined.steps = 30;
   pipelined.batch = 1;
-  pipelined.accumulate = 4 / (run.mesh.replicate * run.mesh.shard);
+  pipelined.accumulate = run.sequences / (run.mesh.replicate * run.mesh.shard);
   pipelined.ranks = run.mesh.world();
   pipelined.strategy.mesh = run.mesh;
   pipelined.strategy.precision = run.precision;
@@ -134,6 +139,29 @@ INSTANTIATE_TEST_SUITE_P(
                      {},
                      ShardingStrategy::no_shard,
                      Precision::bf16_mixed}));
+
+/// Two models under each schedule: on two processes, and on four with FSDP inside a stage.
+std::vector<PipelinedRun> runs_of_all_schedules() {
+  std::vector<PipelinedRun> runs;
+  for (const auto& [name, config] : {std::pair("gpt2", tiny_gpt2), std::pair("llama", tiny_llama)})
+    for (const PipelineScheduleKind kind : {gpipe, PipelineScheduleKind::one_f_one_b, interleaved,
+                                            looped_bfs, zero_bubble, zbv, dualpipev})
+      for (const int shards : {1, 2}) {
+        PipelineChoice pipeline{.schedule = kind};
+        if (!has_single_stage(kind) && kind != zero_bubble)
+          pipeline = {.schedule = kind, .stages_per_rank = 2, .layers = {1, 1, 1, 0}};
+        runs.push_back(
+            {.name = name,
+             .config = config,
+             .mesh = {.pipeline = 2, .shard = shards},
+             .pipeline = pipeline,
+             .sharding = shards > 1 ? ShardingStrategy::full_shard : ShardingStrategy::no_shard,
+             .sequences = 4 * shards});
+      }
+  return runs;
+}
+
+INSTANTIATE_TEST_SUITE_P(AllSchedules, PipelineTest, ::testing::ValuesIn(runs_of_all_schedules()));
 
 using PipelinesTest = TrainingFixture;
 

@@ -12,6 +12,7 @@
 
 #include "backend/train/train.h"
 #include "core/base/bfloat16.h"
+#include "core/format/json_reader.h"
 #include "core/model/model_weights.h"
 #include "core/model/read_model.h"
 #include "tests/backend/comm/forked_ranks.h"
@@ -46,10 +47,13 @@ class StrategiesTest : public TrainingFixture, public ::testing::WithParamInterf
 
 TEST_P(StrategiesTest, GiveBitEqualLossesAndNorms) {
   const auto [name, config, ranks, precision] = GetParam();
-  const auto run = [&, config = config, precision = precision](int world, ShardingStrategy sharding,
-                                                               const std::string& output) {
+  const auto run = [&, config = config, ranks = ranks, precision = precision](
+                       int world, ShardingStrategy sharding, const std::string& output) {
     Job one = job(config, world, sharding, output);
     one.strategy.precision = precision;
+    // Six ranks need six sequences, and their sum in pairs is that of shards of two.
+    if (ranks == 6) one.batch = 6 / world;
+    if (ranks == 6 && is_hybrid(sharding)) one.strategy.mesh = {.replicate = 3, .shard = 2};
     return run_forked(one);
   };
   using enum ShardingStrategy;
@@ -77,7 +81,16 @@ INSTANTIATE_TEST_SUITE_P(
                       SameLosses{"gpt2", tiny_gpt2, 4, Precision::bf16_mixed},
                       SameLosses{"llama", tiny_llama, 2, Precision::bf16_mixed},
                       SameLosses{"gpt2", tiny_gpt2, 2, Precision::bf16},
-                      SameLosses{"llama", tiny_llama, 4, Precision::bf16}));
+                      SameLosses{"llama", tiny_llama, 4, Precision::bf16},
+                      SameLosses{"gpt2", tiny_gpt2, 2, Precision::bf16_mixed},
+                      SameLosses{"llama", tiny_llama, 4, Precision::bf16_mixed},
+                      SameLosses{"gpt2", tiny_gpt2, 4, Precision::bf16},
+                      SameLosses{"llama", tiny_llama, 2, Precision::bf16},
+                      SameLosses{"gpt2", tiny_gpt2, 6}, SameLosses{"llama", tiny_llama, 6},
+                      SameLosses{"gpt2", tiny_gpt2, 6, Precision::bf16_mixed},
+                      SameLosses{"llama", tiny_llama, 6, Precision::bf16_mixed},
+                      SameLosses{"gpt2", tiny_gpt2, 6, Precision::bf16},
+                      SameLosses{"llama", tiny_llama, 6, Precision::bf16}));
 
 // When units are gathered, which blocks they have and what is run again changes no sum.
 TEST_F(TrainingTest, PrefetchUnitsAndCheckpointingGiveTheSameBits) {
@@ -97,6 +110,26 @@ TEST_F(TrainingTest, PrefetchUnitsAndCheckpointingGiveTheSameBits) {
     EXPECT_EQ(run("deep", "transformer", "forward=3,backward_pre=3,limit=2", "selective"), plain);
     EXPECT_EQ(run("hand", "blocks:0+2,1", "on", "selective+first:1"), plain);
     EXPECT_EQ(run("size", "size:20000", "off", "full"), plain);
+  }
+}
+
+// Less than a step without recomputation takes: something is run again.
+TEST_F(TrainingTest, AMemoryBudgetGivesTheSameBits) {
+  for (const std::string_view config : {tiny_gpt2, tiny_llama}) {
+    Job plain = job(config, 2, ShardingStrategy::full_shard, "plain");
+    plain.steps = 10;
+    const auto arena_of = [](const Job& done) {
+      return JsonValue::read_file(done.output / "summary.json")
+          .at("memory")
+          .at("arena_bytes")
+          .integer();
+    };
+    const auto expected = run_forked(plain);
+    Job within = plain;
+    within.output = plain.output.parent_path() / "within";
+    within.memory_budget = {arena_of(plain) / 100 * 95};
+    EXPECT_EQ(run_forked(within), expected);
+    EXPECT_LT(arena_of(within), arena_of(plain));
   }
 }
 

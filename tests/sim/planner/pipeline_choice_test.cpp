@@ -41,7 +41,7 @@ using enum PipelineScheduleKind;
 /// Of a step of so many sequences.
 Enumeration pipelines(int blocks, int world, std::int64_t sequences) {
   const Question of = question({Runtime::native}, world, sequences * 8);
-  return enumerate_pipelines(testing::small_llama(blocks), of, of.precisions);
+  return enumerate_pipelines(testing::small_llama(blocks), of, Runtime::native, of.precisions);
 }
 
 Choice pipeline_choice() {
@@ -237,6 +237,66 @@ TEST(PlanOfPipelines, BoundsOfStagesThatRunAgainAreNoHigherThanTrials) {
   }
 }
 
+/// The same of fsdp2, whose pipelines torchtitan runs.
+Inputs torchtitan_plan() {
+  Inputs inputs = native_plan();
+  inputs.question.runtimes = {Runtime::fsdp2};
+  inputs.question.precisions = {TrainingPrecision::bf16_mixed, TrainingPrecision::fp32};
+  inputs.pipelines = PipelinesAsked::alone;
+  return inputs;
+}
+
+// Three blocks on four ranks: pipelines of 2 alone. Mixed precision is FSDP2's, and what torchtitan
+// runs of schedules has one stage a rank.
+TEST(PlanOfPipelines, OfTorchtitanAreThoseThatItRuns) {
+  const Enumeration all = choices_of(torchtitan_plan(), 4);
+  std::set<PipelineScheduleKind> schedules;
+  std::set<std::string_view> inside;
+  for (const Choice& choice : all.choices) {
+    EXPECT_EQ(choice.runtime, Runtime::fsdp2);
+    EXPECT_EQ(choice.mesh, (Mesh{.pipeline = 2, .shard = 2}));
+    schedules.insert(choice.pipeline.schedule);
+    inside.insert(name_of(choice.sharding));
+  }
+  EXPECT_THAT(schedules, ElementsAre(gpipe, one_f_one_b));
+  EXPECT_THAT(inside, ElementsAre("full_shard", "shard_grad_op"));
+  EXPECT_THAT(all.dropped,
+              Contains(Field(&Dropped::why, HasSubstr("only GPipe and 1F1B are predicted"))));
+  const std::string text = text_of(all.choices.front());
+  EXPECT_THAT(text, HasSubstr("fsdp2 GPipe pipeline of 2, full_shard inside, batch 4 x 2"));
+}
+
+// A rank without another one in its stage has no FSDP2, and so no mixed precision.
+TEST(PlanOfPipelines, OfTorchtitanHaveMixedPrecisionOnlyUnderFsdp2) {
+  Inputs inputs = torchtitan_plan();
+  inputs.question.tokens_per_batch = 2 * 4 * 64;
+  const Enumeration all = choices_of(inputs, 2);
+  ASSERT_FALSE(all.choices.empty());
+  for (const Choice& choice : all.choices) EXPECT_EQ(choice.precision, TrainingPrecision::fp32);
+  EXPECT_THAT(all.dropped, Contains(Field(&Dropped::why, HasSubstr("only with FSDP2"))));
+}
+
+void expect_bounds_below_trials(const Inputs& inputs) {
+  const Basis basis(inputs);
+  const std::vector<Choice> choices = choices_of(inputs, 4).choices;
+  ASSERT_FALSE(choices.empty());
+  const std::vector<Bounds> bounds = bounds_of(choices, basis.trials, 0);
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const Trial trial = try_out(choices[i], basis.trials);
+    EXPECT_GT(bounds[i].time, Duration{}) << text_of(choices[i]);
+    EXPECT_LE(bounds[i].time, trial.time.span) << text_of(choices[i]);
+    EXPECT_LE(bounds[i].memory, trial.needed()) << text_of(choices[i]);
+  }
+}
+
+TEST(PlanOfPipelines, BoundsOfTorchtitansAreNoHigherThanTrials) {
+  Inputs inputs = torchtitan_plan();
+  expect_bounds_below_trials(inputs);
+  // A host that decides, and whose backward is twice as fast as its forward.
+  inputs.profile.host = HostCosts{.operation = Duration{100'000}, .view = {}, .backward = 0.5};
+  expect_bounds_below_trials(inputs);
+}
+
 TEST(PlanOfPipelines, TheyAreLeftOutOrAskedForAlone) {
   Inputs inputs = native_plan();
   const auto count = [&] {
@@ -251,8 +311,20 @@ TEST(PlanOfPipelines, TheyAreLeftOutOrAskedForAlone) {
   EXPECT_EQ(count(), 0);
   inputs.pipelines = PipelinesAsked::alone;
   EXPECT_THROW(choices_of(inputs, 1), Error);
-  inputs.question.runtimes = {Runtime::fsdp2};
+  inputs.question.runtimes = {Runtime::ddp};
   EXPECT_THROW(choices_of(inputs, 4), Error);
+}
+
+TEST(PlanOfPipelines, ThoseOfTorchtitanAreWeighedOnlyWhereAsked) {
+  Inputs inputs = torchtitan_plan();
+  const auto count = [&] {
+    return std::ranges::count_if(choices_of(inputs, 4).choices, is_pipelined);
+  };
+  EXPECT_GT(count(), 0);
+  inputs.pipelines = PipelinesAsked::beside;
+  EXPECT_GT(count(), 0);
+  inputs.pipelines = PipelinesAsked::as_usual;
+  EXPECT_EQ(count(), 0);
 }
 
 /// 100 ms, of which a mean of 30 are compute and 70 the bubble; the one rank that is shown computes

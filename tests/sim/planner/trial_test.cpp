@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 
+#include "sim/engine/rehearse.h"
 #include "sim/engine/step_player.h"
 #include "sim/planner/answer/basis.h"
 #include "tests/sim/planner/answer/tiny_plan.h"
@@ -69,6 +71,54 @@ TEST_P(LeftOut, TheLastStepHasAllMicroBatches) {
     return schedule.steps[step].operations.end - schedule.steps[step].operations.begin;
   };
   EXPECT_LT(operations(0), operations(1));
+}
+
+// A rehearsal plays what a simulation plays.
+TEST_P(LeftOut, RehearsedMemoryIsThatOfTheSimulation) {
+  const Schedule schedule = schedule_of(choice(2), basis_.trials);
+  const HardwareProfile& profile = basis_.inputs.profile;
+  const Bytes needed = rehearse(schedule, profile).reserved;
+  for (const double share : {0.4, 0.9, 2.0}) {
+    const AllocatorChoice allocator{
+        .settings = {},
+        .memory = DeviceCapacity{
+            .total = {static_cast<std::int64_t>(share * static_cast<double>(needed.count))}}};
+    const Simulation simulation = simulate(schedule, profile, allocator);
+    const Rehearsal rehearsal = rehearse(schedule, profile, allocator);
+    Bytes highest;
+    for (const SimulatedStep& step : simulation.steps)
+      highest = std::max(highest, step.memory.peak_reserved);
+    EXPECT_EQ(rehearsal.reserved, highest) << share;
+    EXPECT_EQ(rehearsal.out_of_memory, simulation.out_of_memory.has_value()) << share;
+  }
+}
+
+// What is told after the first step is told of the whole run, too.
+TEST_P(LeftOut, WhatStopsAfterTheFirstStepDoesNotFitAsAWhole) {
+  const Schedule schedule = schedule_of(choice(3), basis_.trials);
+  HardwareProfile profile = basis_.inputs.profile;
+  const Bytes needed = rehearse(schedule, profile).reserved;
+  const TrialInputs& on = basis_.trials;
+  const TrialInputs inputs{on.model, on.config,        on.training,  profile,
+                           on.costs, on.native_target, on.allocator, Bytes{1024 * 1024}};
+  int stopped = 0;
+  for (const double share : {0.4, 0.8, 0.95, 1.0, 1.02, 1.2}) {
+    profile.memory = {static_cast<std::int64_t>(share * static_cast<double>(needed.count))};
+    const Rehearsal whole =
+        rehearse(schedule, profile, {.memory = DeviceCapacity{.total = profile.memory}});
+    const FullSimulation full = simulate_fully(choice(3), inputs);
+    ASSERT_EQ(full.outside, Bytes{});
+    EXPECT_EQ(full.fits, !whole.out_of_memory && whole.reserved + inputs.margin <= profile.memory)
+        << share;
+    if (full.is_part) {
+      ++stopped;
+      EXPECT_FALSE(full.fits);
+      EXPECT_LE(full.reserved, whole.reserved);
+    } else {
+      EXPECT_EQ(full.reserved, whole.reserved);
+    }
+  }
+  EXPECT_GT(stopped, 0);
 }
 
 using S = ShardingStrategy;

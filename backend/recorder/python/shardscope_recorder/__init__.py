@@ -4,7 +4,7 @@ import importlib.abc
 import importlib.util
 import sys
 
-from . import clocks, host_optimizers, observer, steps, triton_kernels, world
+from . import clocks, host_optimizers, observer, steps, timed_answers, triton_kernels, world
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
@@ -37,7 +37,7 @@ class _AfterImport(importlib.abc.MetaPathFinder):
 
 def start():
     clocks.start()
-    actions = {"torch": [observer.load, steps.watch],
+    actions = {"torch": [observer.load, steps.watch, timed_answers.watch],
                "torch._inductor.runtime.triton_heuristics": [triton_kernels.watch_inductor],
                "torch._inductor.runtime.benchmarking": [triton_kernels.leave_out_benchmarks],
                "triton.runtime.jit": [triton_kernels.watch_triton],

@@ -11,6 +11,7 @@ import tempfile
 
 from . import log
 
+REFUSED = 86  # an exit code that `shardscope record` takes for told (cli/record.cpp)
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "observer", "observer.cpp")
 
 
@@ -71,15 +72,21 @@ def _allow_forks(torch):
     torch.cuda._lazy_init = lazy_init
 
 
+def _refuse(why):
+    print(f"shardscope record: {why}", file=sys.stderr)
+    sys.exit(REFUSED)
+
+
 def load(torch):
     if torch.version.cuda is None:
-        sys.exit(f"shardscope record: torch {torch.__version__} was built without CUDA; install one of CUDA's wheels")
+        kind = "for ROCm" if getattr(torch.version, "hip", None) else "without CUDA"
+        _refuse(f"torch {torch.__version__} was built {kind}; install one of CUDA's wheels")
     library = _library(torch)
     if not os.path.exists(library):
         try:
             _build(torch, library)
         except RuntimeError as error:
-            sys.exit(f"shardscope record: {error}")
+            _refuse(str(error))
     ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
     _allow_forks(torch)
     _tell_version(torch)

@@ -7,6 +7,7 @@ from . import log
 
 _names = {}  # id of a module: its full name
 _running = []  # modules whose forward runs, outermost first
+_stepping = []  # optimizers whose step runs, outermost first: one can hold others (torchtitan's OptimizersContainer)
 _known = set()  # (purpose, address) that were told
 
 
@@ -21,6 +22,7 @@ def _enter(module, arguments):
         return
     if not _running:
         _name_modules(module)
+        _stepping.clear()  # of steps that raised
     _running.append(module)
     log.line("enter", log.text(_names.get(id(module), "")), log.text(type(module).__name__))
 
@@ -57,8 +59,18 @@ def _tell(purpose, tensor):
             log.line("purpose", purpose, *place)
 
 
+def _end_step_of(optimizer):
+    """Whether its step was the outermost one. What runs within it has ended, too, perhaps by an exception."""
+    place = next((i for i, one in enumerate(_stepping) if one is optimizer), None)
+    if place is not None:
+        del _stepping[place:]
+    return not _stepping
+
+
 def _before_step(optimizer, arguments, options):
-    log.line("phase", "optimizer")
+    if _end_step_of(optimizer):  # an earlier step of it that raised has no end
+        log.line("phase", "optimizer")
+    _stepping.append(optimizer)
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             _tell("parameters", parameter)
@@ -71,7 +83,8 @@ def _after_step(optimizer, arguments, options):
             if hasattr(value, "untyped_storage"):
                 _tell("optimizer_states", value)
     _known.difference_update([one for one in _known if one[0] == "gradients"])
-    log.line("phase", "step_end")
+    if _end_step_of(optimizer):
+        log.line("phase", "step_end")
 
 
 def _threads_are_idle():

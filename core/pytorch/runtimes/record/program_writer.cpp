@@ -62,6 +62,15 @@ std::uint32_t ProgramWriter::record_event(LaneIndex lane) {
   return event;
 }
 
+OperationId ProgramWriter::launch_before_event(LaneIndex lane, Operation operation) {
+  const HostAction event = schedule_.program.actions.back();
+  schedule_.program.actions.pop_back();
+  const OperationId id = launch(lane, operation);
+  events_[event.subject] = lanes_[lane].asked;
+  schedule_.program.actions.push_back(event);
+  return id;
+}
+
 void ProgramWriter::wait_event(LaneIndex lane, std::uint32_t event) {
   raise(lanes_[lane].asked, events_[event]);
   lanes_[lane].waits = true;

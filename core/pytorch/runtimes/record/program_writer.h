@@ -25,6 +25,8 @@ class ProgramWriter {
   OperationId launch(LaneIndex lane, Operation operation) {
     return issue(HostActionKind::launch, lane, operation);
   }
+  /// The same in front of the lane's event that is the last row: it is of both then.
+  OperationId launch_before_event(LaneIndex lane, Operation operation);
   /// What the host does itself, on a lane of its own.
   OperationId run(LaneIndex lane, Operation operation) {
     return issue(HostActionKind::run, lane, operation);

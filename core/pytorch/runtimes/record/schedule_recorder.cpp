@@ -480,11 +480,39 @@ void ScheduleRecorder::become_communication(const TensorImpl& tensor) {
     category = MemoryCategory::communication;
 }
 
+namespace {
+
+bool is_transfer(OperationKind kind) {
+  return kind == OperationKind::send || kind == OperationKind::receive;
+}
+
+}  // namespace
+
+/// Transfers with nothing between them are one ncclGroup (torch.distributed.batch_isend_irecv).
+bool ScheduleRecorder::joins_last_transfer(OperationKind kind, LaneIndex lane) const {
+  const std::vector<HostAction>& actions = schedule_.program.actions;
+  if (!is_transfer(kind) || actions.size() < 2) return false;
+  const HostAction& event = actions.back();
+  const HostAction& before = actions[actions.size() - 2];
+  return event.kind == HostActionKind::record_event && event.lane == lane &&
+         before.kind == HostActionKind::launch && before.lane == lane &&
+         is_transfer(schedule_.operations[before.subject].kind);
+}
+
+int ScheduleRecorder::peer_of(const CollectiveCall& call) const {
+  if (!is_transfer(call.kind) || call.root < 0 || call.group.value >= schedule_.groups.size())
+    return -1;
+  const Ranks& ranks = schedule_.groups[call.group.value].ranks;
+  const auto place = static_cast<std::size_t>(call.root);
+  return place < ranks.size() ? ranks[place] : -1;
+}
+
 void ScheduleRecorder::on_collective(Session& s, const CollectiveCall& call) {
   catch_up();
   const LaneIndex current = lane_of(s, call.stream);
   const LaneIndex lane = call.asynchronous ? nccl_lane(call.group, call.kind) : current;
-  if (lane != current) writer_.wait_event(lane, writer_.record_event(current));
+  const bool joins = call.asynchronous && joins_last_transfer(call.kind, lane);
+  if (lane != current && !joins) writer_.wait_event(lane, writer_.record_event(current));
   for (const TensorImpl* tensor : call.inputs) become_communication(*tensor);
   for (const TensorImpl* tensor : call.outputs) become_communication(*tensor);
   Operation operation = operation_now(s, intern(call.name), lane);
@@ -493,7 +521,8 @@ void ScheduleRecorder::on_collective(Session& s, const CollectiveCall& call) {
   operation.detail = intern(Collective{.group = call.group,
                                        .elements_in = call.elements_in,
                                        .elements_out = call.elements_out,
-                                       .dtype = call.dtype});
+                                       .dtype = call.dtype,
+                                       .peer = peer_of(call)});
   operation.bytes = shardscope::bytes_of(std::max(call.elements_in, call.elements_out), call.dtype);
   operation.operands.begin = static_cast<std::uint32_t>(schedule_.operands.size());
   for (const TensorImpl* tensor : call.inputs)
@@ -501,10 +530,14 @@ void ScheduleRecorder::on_collective(Session& s, const CollectiveCall& call) {
   for (const TensorImpl* tensor : call.outputs)
     add_operand(*tensor, Access::write, {bytes_touched(*tensor)});
   operation.operands.end = static_cast<std::uint32_t>(schedule_.operands.size());
-  writer_.launch(lane, operation);
+  if (joins)
+    writer_.launch_before_event(lane, operation);
+  else
+    writer_.launch(lane, operation);
   if (!call.work) return;
   works_.resize(call.work.value + std::size_t{1});
-  works_[call.work.value] = writer_.record_event(lane);
+  works_[call.work.value] =
+      joins ? schedule_.program.actions.back().subject : writer_.record_event(lane);
 }
 
 void ScheduleRecorder::on_work_wait(Session& s, WorkId work, StreamId waiting) {

@@ -107,6 +107,9 @@ class ScheduleRecorder final : public Observer {
   std::uint32_t intern(std::string_view name);
   LaneIndex lane_of(const Session& s, StreamId stream);
   LaneIndex nccl_lane(GroupId group, OperationKind kind);
+  bool joins_last_transfer(OperationKind kind, LaneIndex lane) const;
+  /// The other rank of a transfer; -1: not known.
+  int peer_of(const CollectiveCall& call) const;
   std::uint32_t intern(const Collective& collective);
   std::uint32_t intern(const DeviceWork& work);
   Owner owner_of(const Session& s);

@@ -1,0 +1,66 @@
+// Recordings of a choice on several meshes: where the meshes only change sizes, two are recorded
+// and the others follow from these.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/schedule/schedule.h"
+#include "sim/planner/choice.h"
+
+namespace shardscope::planner {
+
+/// A recording of a job in which groups of `ranks` neighbours share something.
+struct SizedRecording {
+  int ranks = 1;
+  std::shared_ptr<const Schedule> schedule;
+};
+
+/// The recording with groups of `ranks`, from those of a smaller and a larger size. A number of
+/// bytes or elements is a + b / ranks, the times that something is repeated are a + b x ranks.
+/// Shapes of operators, which are for readers alone, are left out. None where the two differ in
+/// anything else, or where a number would not be whole.
+std::optional<Schedule> schedule_between(const SizedRecording& smaller,
+                                         const SizedRecording& larger, int ranks);
+
+/// Whether a mesh changes nothing but sizes in the program of this choice: DeepSpeed's second copy
+/// of the parameters (zero_hpz_partition_size), where the ranks of the world have equal parts of
+/// every parameter. Then nothing is padded, and a part has elements / ranks. A branch that compares
+/// a size with a limit goes in between as it does at both ends, where it goes the same way.
+bool mesh_only_sizes(const Choice& choice, const Model& model);
+
+/// Keeps the recordings of the families that were used last. Safe to use from several threads.
+class MeshRecordings {
+ public:
+  /// A choice that `mesh_only_sizes`, without its mesh.
+  struct Family {
+    std::string name;  ///< equal for choices that differ in their mesh alone
+    int world = 1;
+    std::function<Schedule(int ranks)> record;
+  };
+  /// The recording of the family with groups of `ranks`. Throws as its `record` does.
+  std::shared_ptr<const Schedule> of(const Family& family, int ranks);
+
+ private:
+  struct Known {
+    std::string name;
+    std::vector<SizedRecording> recordings = {};  ///< by size
+    bool is_alike = true;                         ///< as far as is known
+  };
+  Known known_of(const std::string& name);
+  void keep(const std::string& name, const SizedRecording& recording);
+  void keep_not_alike(const std::string& name);
+  Known& latest(const std::string& name);
+  void keep_to_limit();
+
+  std::mutex mutex_;
+  std::list<Known> families_;  ///< the last used first
+};
+
+}  // namespace shardscope::planner

@@ -1,0 +1,221 @@
+#include "sim/planner/torchtitan_pipeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/native/pipeline_stages.h"
+#include "core/pytorch/parallel/model_shape.h"
+#include "sim/engine/clock_options.h"
+
+namespace shardscope::planner {
+namespace {
+
+using eager::parallel::MeshAxis;
+using eager::parallel::ParallelSettings;
+
+int stages_of(const TorchtitanPipeline& pipeline) { return pipeline.settings.mesh.front().size; }
+
+/// torchtitan's order: pp, dp_replicate, dp_shard. Without several shards it shards nothing.
+std::vector<MeshAxis> axes_of(const Mesh& mesh) {
+  std::vector<MeshAxis> axes{{"pp", mesh.pipeline}};
+  if (mesh.replicate > 1) axes.push_back({"dp_replicate", mesh.replicate});
+  if (mesh.shard > 1) axes.push_back({"dp_shard", mesh.shard});
+  return axes;
+}
+
+/// Source: torchtitan 01db32e, optimizer.py (fused by default).
+eager::OptimizerSettings optimizer_of(const Training& training) {
+  return {.rule = training.loop.optimizer.rule,
+          .implementation = eager::OptimizerImplementation::fused,
+          .weight_decay = training.optimizer.weight_decay != 0};
+}
+
+void set_precision(TrainingPrecision precision, ParallelSettings& settings) {
+  settings.dtype = parameter_dtype(precision);
+  if (precision == TrainingPrecision::bf16_mixed)
+    settings.mixed_precision = {.param_dtype = Dtype::bfloat16, .reduce_dtype = Dtype::float32};
+}
+
+void set_checkpointing(const eager::CheckpointChoice& choice, const Model& model,
+                       ParallelSettings& settings) {
+  settings.checkpoint_every = choice.every;
+  settings.checkpoint = eager::checkpointing_of(model, choice).options;
+  settings.checkpoint.preserve_rng_state = false;
+}
+
+PredictedPipeline predicted_pipeline(const TorchtitanPipeline& pipeline) {
+  const bool gpipe = pipeline.settings.schedule == eager::parallel::PipelineSchedule::gpipe;
+  PredictedPipeline result{
+      .schedule = std::string(
+          name_of(gpipe ? PipelineScheduleKind::gpipe : PipelineScheduleKind::one_f_one_b)),
+      .stages = {},
+      .layers = {}};
+  for (int stage = 0; stage < stages_of(pipeline); ++stage) {
+    const ParallelSettings& settings = pipeline.settings;
+    result.stages.push_back({stage});
+    result.layers.push_back(static_cast<int>(
+        settings.stage_layers.empty() ? settings.shape.layers / stages_of(pipeline)
+                                      : settings.stage_layers[static_cast<std::size_t>(stage)]));
+  }
+  return result;
+}
+
+std::int64_t tokens_per_step(const TorchtitanPipeline& pipeline) {
+  std::int64_t tokens = pipeline.settings.batch * pipeline.settings.length;
+  for (const MeshAxis& axis : pipeline.settings.mesh)
+    if (axis.name == "dp_replicate" || axis.name == "dp_shard") tokens *= axis.size;
+  return tokens;
+}
+
+/// Of one micro-batch of a stage.
+PartCost cost_of_stage(const Schedule& schedule, const TrialInputs& inputs) {
+  const std::vector<Duration> times = operation_times(schedule, inputs.costs);
+  PartCost cost;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const Operation& op = schedule.operations[i];
+    if (op.kind != OperationKind::compute) continue;
+    if (op.phase == Phase::forward) cost.time.forward += times[i];
+    if (op.phase == Phase::backward) cost.time.input_backward += times[i];
+    if (op.phase == Phase::forward || op.phase == Phase::backward) ++cost.operations;
+  }
+  Bytes kept;
+  for (const HostAction& action : schedule.program.actions) {
+    if (issues_operation(action.kind) &&
+        schedule.operations[action.subject].phase == Phase::backward)
+      break;
+    const bool allocates = action.kind == HostActionKind::allocate;
+    if (!allocates && action.kind != HostActionKind::free) continue;
+    const Buffer& buffer = schedule.buffers[action.subject];
+    if (buffer.category != MemoryCategory::activations) continue;
+    kept = allocates ? kept + buffer.bytes : kept - buffer.bytes;
+  }
+  cost.kept = kept;
+  return cost;
+}
+
+/// What `more` has beyond `less`.
+PartCost difference(const PartCost& more, const PartCost& less) {
+  return {.time = {.forward = more.time.forward - less.time.forward,
+                   .input_backward = more.time.input_backward - less.time.input_backward,
+                   .weight_backward = {}},
+          .last_forward = {},
+          .kept = std::max(Bytes{}, more.kept - less.kept),
+          .operations = more.operations - less.operations};
+}
+
+/// One micro-batch of two stages of so many blocks each, on a rank each.
+std::vector<Schedule> small_stages(const Choice& choice, const TrialInputs& inputs, int blocks) {
+  Choice small = choice;
+  small.mesh = {.pipeline = 2};
+  small.micro_batches = 1;
+  small.pipeline = {.schedule = PipelineScheduleKind::gpipe};
+  TorchtitanPipeline pipeline = torchtitan_pipeline(small, inputs);
+  ParallelSettings& settings = pipeline.settings;
+  settings.shape.layers = 2 * blocks;
+  settings.stage_layers = {blocks, blocks};
+  settings.mixed_precision = {};
+  settings.dtype = compute_dtype(choice.precision).value_or(settings.dtype);
+  settings.clips = false;
+  static constexpr std::array once{"once"};
+  return schedules_of_stages(pipeline, once);
+}
+
+}  // namespace
+
+eager::parallel::PipelineSchedule torchtitan_schedule(PipelineScheduleKind kind,
+                                                      std::string_view where) {
+  using enum eager::parallel::PipelineSchedule;
+  if (kind == PipelineScheduleKind::gpipe) return gpipe;
+  if (kind == PipelineScheduleKind::one_f_one_b) return one_forward_one_backward;
+  throw Error({.where = std::string(where),
+               .what = fmt::format("{} is not predicted under torchtitan, only the schedules with "
+                                   "one stage a rank",
+                                   name_of(kind)),
+               .way_out = "give GPipe or 1F1B, or predict it with --runtime native"});
+}
+
+TorchtitanPipeline torchtitan_pipeline(const Choice& choice, const TrialInputs& inputs) {
+  const Model& model = inputs.model;
+  TorchtitanPipeline pipeline{
+      .settings = {.shape = eager::parallel::llama_shape(model)},
+      .place = {.world = choice.mesh.world()},
+      .session = {.compute_capability = inputs.training.session.compute_capability},
+      .strategy = std::string(name_of(choice.sharding)),
+      .precision = std::string(name_of(choice.precision)),
+      .allocator = inputs.allocator};
+  ParallelSettings& settings = pipeline.settings;
+  settings.mesh = axes_of(choice.mesh);
+  settings.batch = choice.batch * choice.micro_batches;
+  settings.length = inputs.training.length;
+  settings.micro_batches = choice.micro_batches;
+  settings.schedule = torchtitan_schedule(choice.pipeline.schedule, "--pipeline-schedule");
+  for (const int layers :
+       blocks_of_stages(model, choice.pipeline, choice.mesh.pipeline, "--pipeline-stages"))
+    settings.stage_layers.push_back(layers);
+  settings.sequence_parallel = settings.loss_parallel = true;
+  settings.reshard_after_forward = zero_stage(choice.sharding) == 3;
+  settings.clips = inputs.training.clip > 0;
+  settings.optimizer = optimizer_of(inputs.training);
+  set_precision(choice.precision, settings);
+  set_checkpointing(choice.checkpointing, model, settings);
+  return pipeline;
+}
+
+std::vector<Schedule> schedules_of_stages(const TorchtitanPipeline& pipeline,
+                                          std::span<const char* const> steps) {
+  std::vector<Schedule> schedules = eager::parallel::recorded_stages(
+      pipeline.settings, pipeline.place, pipeline.session,
+      eager::kernel_device(pipeline.session.compute_capability), steps);
+  for (Schedule& schedule : schedules) {
+    schedule.strategy.runtime = Runtime::fsdp2;
+    schedule.strategy.mesh.pipeline = stages_of(pipeline);
+    schedule.workload.batch = pipeline.settings.batch / pipeline.settings.micro_batches;
+    schedule.workload.length = pipeline.settings.length;
+    schedule.workload.micro_batches = pipeline.settings.micro_batches;
+    schedule.assumed = pipeline.assumed;
+  }
+  return schedules;
+}
+
+std::vector<Prediction> predict_stages(const TorchtitanPipeline& pipeline,
+                                       const HardwareProfile& profile, bool with_band) {
+  return predict_recorded_pipeline(
+      schedules_of_stages(pipeline),
+      {.strategy = pipeline.strategy,
+       .runtime = "torchtitan",
+       .precision = pipeline.precision,
+       .compute = pipeline.precision == "fp32" ? Dtype::float32 : Dtype::bfloat16,
+       .tokens_per_step = tokens_per_step(pipeline),
+       .allocator = pipeline.allocator,
+       .with_band = with_band},
+      predicted_pipeline(pipeline), profile);
+}
+
+ModelCosts torchtitan_costs(const Choice& choice, const TrialInputs& inputs) {
+  const std::vector<Schedule> one = small_stages(choice, inputs, 1);
+  const std::vector<Schedule> two = small_stages(choice, inputs, 2);
+  const PartCost first = cost_of_stage(one.front(), inputs);
+  const PartCost block = difference(cost_of_stage(two.front(), inputs), first);
+  const DeviceClockOptions clock = clock_options(one.front(), inputs.profile);
+  ModelCosts costs{.embedding = difference(first, block),
+                   .head = difference(cost_of_stage(one.back(), inputs), block),
+                   .blocks = std::vector(inputs.model.decoder->blocks.size(), block),
+                   .launch = std::min(clock.launch, clock.backward_launch)};
+  // Of the ends a part is another stage's input.
+  costs.embedding.kept = costs.head.kept = {};
+  return costs;
+}
+
+std::string why_not_in_torchtitan(const Mesh& mesh, TrainingPrecision precision) {
+  if (mesh.shard == 1 && mesh.replicate > 1)
+    return "replicas without shards are DDP, which is not predicted inside a stage";
+  if (mesh.shard == 1 && precision == TrainingPrecision::bf16_mixed)
+    return "torchtitan has mixed precision inside a stage only with FSDP2, over 2 ranks or more";
+  return {};
+}
+
+}  // namespace shardscope::planner
