@@ -18,6 +18,7 @@
 #include "core/format/atomic_file.h"
 #include "core/format/json_reader.h"
 #include "core/schedule/host_layout.h"
+#include "sim/allocator/allocator_settings.h"
 #include "sim/cost/cost_model.h"
 #include "sim/engine/peer_arrivals.h"
 
@@ -63,6 +64,7 @@ Json recording_json(const Recording& recording) {
             {"unknown_functions", recording.unknown},
             {"invented", recording.invented},
             {"timed_answers", recording.timed_answers},
+            {"allocator", recording.allocator},
             {"peaks", nullptr}};
   if (recording.peaks)
     json["peaks"] = {{"allocated_bytes", recording.peaks->allocated.count},
@@ -274,12 +276,24 @@ void write_settings(const RecordingSettings& facts, const Recording& recording,
 
 namespace {
 
+/// Of torch's allocator in the script; what is not simulated is said.
+AllocatorSettings allocator_of(const Recording& recording, std::vector<std::string>& assumed) {
+  try {
+    return parse_allocator_settings(recording.allocator, "PYTORCH_ALLOC_CONF");
+  } catch (const Error& error) {
+    assumed.push_back(fmt::format("PYTORCH_ALLOC_CONF=\"{}\" of the script does not count: {}",
+                                  recording.allocator, error.parts().what));
+    return {};
+  }
+}
+
 /// Of the settings' rank, which waits for these peers.
 RecordedRun predict_rank(const RecordingSettings& facts, Recording recording, Companions others,
                          const HardwareProfile& profile) {
   RecordedRun run{.settings = facts, .recording = std::move(recording), .prediction = {}};
   Schedule schedule = run.recording.schedule;
   schedule.assumed = doubts(facts, run.recording, others, profile);
+  const AllocatorSettings allocator = allocator_of(run.recording, schedule.assumed);
   const Dtype dtype = compute_dtype(schedule);
   run.prediction = predict(std::move(schedule),
                            {.strategy = "recorded",
@@ -287,6 +301,7 @@ RecordedRun predict_rank(const RecordingSettings& facts, Recording recording, Co
                             .precision = std::string(name_of(dtype)),
                             .compute = dtype == Dtype::float32 ? Dtype::float32 : Dtype::bfloat16,
                             .tokens_per_step = facts.tokens,
+                            .allocator = allocator,
                             .peers = std::move(others.peers)},
                            profile);
   return run;

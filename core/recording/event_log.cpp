@@ -47,6 +47,7 @@ LogKind kind_of(std::string_view name) {
       {"invented", Kind::invented},
       {"asked", Kind::asked},
       {"torch", Kind::torch},
+      {"allocator", Kind::allocator},
       {"statistics", Kind::statistics}};
   const auto known = kinds.find(name);
   return known == kinds.end() ? Kind::other : known->second;

@@ -39,6 +39,7 @@ enum class LogKind : std::uint8_t {
   invented,
   asked,
   torch,
+  allocator,
   statistics,
 };
 

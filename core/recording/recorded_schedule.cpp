@@ -124,6 +124,7 @@ class Reader {
       case LogKind::invented:
       case LogKind::asked:
       case LogKind::torch:
+      case LogKind::allocator:
       case LogKind::statistics:
       case LogKind::other:
         return;
@@ -140,6 +141,7 @@ class Reader {
     if (line.kind == LogKind::asked && threads_.of(line.thread).tuning == 0)
       ++recording_.timed_answers;
     if (line.kind == LogKind::torch) recording_.torch = line.text(0);
+    if (line.kind == LogKind::allocator) recording_.allocator = line.text(0);
     if (line.kind == LogKind::statistics) statistics(line);
   }
 

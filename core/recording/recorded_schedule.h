@@ -21,6 +21,7 @@ struct RecordedPeaks {
 struct Recording {
   Schedule schedule;
   std::string torch;                   ///< "2.15.0+cu132"; "": torch was not seen
+  std::string allocator;               ///< its settings as PYTORCH_ALLOC_CONF has them; "": none
   std::optional<RecordedPeaks> peaks;  ///< of its device; none: the process did not reach its end
   std::vector<std::string> unknown;    ///< functions that the device answered with 0
   /// Values that the script read and nobody computed: "aten.nll_loss_forward.default, read by

@@ -248,6 +248,38 @@ print("indices", torch.arange(10, device="cuda").nonzero().shape[0])
   EXPECT_EQ(answer["memory"]["at_peak"]["parameters_bytes"], 77312);
 }
 
+// The same script with and without expandable segments: torch reserves less with them, and the
+// prediction reserves what torch said.
+TEST_F(Record, TheSettingsOfTorchsAllocatorArePlayed) {
+  const std::string python = python_with_torch();
+  if (python.empty())
+    GTEST_SKIP() << "no torch for CUDA here; SHARDSCOPE_TORCH_PYTHON names a Python that has one";
+  workplace_.write("train.py", R"(
+import torch
+model = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024) for _ in range(8)]).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+for step in range(3):
+    model(torch.randn(64, 1024, device="cuda")).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+)");
+  std::vector<std::int64_t> reserved;
+  for (const std::string expandable : {"True", "False"}) {
+    const Outcome outcome = workplace_.run(
+        "record -o " + expandable + " --json --cluster h100_sxm -- env PYTORCH_CUDA_ALLOC_CONF=" +
+        "expandable_segments:" + expandable + " " + python + " train.py");
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+    const Json answer = Json::parse(outcome.output);
+    EXPECT_EQ(answer["recording"]["allocator"], "expandable_segments:" + expandable);
+    EXPECT_EQ(answer["memory"]["peak_allocated_bytes"],
+              answer["recording"]["peaks"]["allocated_bytes"]);
+    EXPECT_EQ(answer["memory"]["peak_reserved_bytes"],
+              answer["recording"]["peaks"]["reserved_bytes"]);
+    reserved.push_back(answer["memory"]["peak_reserved_bytes"]);
+  }
+  EXPECT_LT(reserved.front(), reserved.back());
+}
+
 // The script launches kernels until an event is over: how many is a matter of the device's speed.
 TEST_F(Record, AScriptThatAsksForTimesIsAnsweredAgainInASecondPass) {
   const std::string python = python_with_torch();

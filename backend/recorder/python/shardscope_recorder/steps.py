@@ -111,9 +111,18 @@ def _wait_for_autograd():
             return
 
 
+def _tell_allocator(torch):
+    """The settings that torch's allocator has had, of the environment or of a call."""
+    settings = torch.cuda.memory._snapshot().get("allocator_settings", {})
+    text = next((value for key, value in settings.items() if key.endswith("ALLOC_CONF")), "")
+    if text:
+        log.line("allocator", " ".join(text.split()))
+
+
 def _tell_statistics(torch):
     if not torch.cuda.is_initialized():
         return
+    _tell_allocator(torch)
     for device in range(torch.cuda.device_count()):
         figures = torch.cuda.memory_stats(device)
         if figures.get("reserved_bytes.all.peak", 0) > 0:
