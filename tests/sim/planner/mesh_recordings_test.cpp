@@ -60,7 +60,7 @@ void expect_equal(const Schedule& a, const Schedule& b) {
 class MeshRecording : public ::testing::Test {
  protected:
   Schedule recorded(const Choice& choice) const { return schedule_of(choice, basis_.trials); }
-  SizedRecording sized(Choice choice, int shard) const {
+  SizedRecording sized(const Choice& choice, int shard) const {
     return {.ranks = shard,
             .schedule = std::make_shared<const Schedule>(recorded(on(choice, shard)))};
   }
