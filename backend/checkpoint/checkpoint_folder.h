@@ -46,7 +46,7 @@ std::optional<NamedCheckpoint> newest_whole(const std::filesystem::path& checkpo
 std::optional<std::int64_t> step_among(const std::filesystem::path& checkpoints,
                                        const std::filesystem::path& folder);
 
-/// Renames the checkpoints of steps behind `step` ("set-aside-step-00000050"), so that none of them
+/// Renames the checkpoints of steps after `step` ("set-aside-step-00000050"), so that none of them
 /// is the newest of a run that goes on from there; with -1 all. Their new places.
 std::vector<std::filesystem::path> set_aside_later(const std::filesystem::path& checkpoints,
                                                    std::int64_t step);

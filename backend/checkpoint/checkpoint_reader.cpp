@@ -158,7 +158,7 @@ void CheckpointReader::read_checked(const Place& place, std::int64_t first, std:
   for (std::size_t i = 0; i < found.size(); ++i) {
     const std::uint32_t said = place.key->crc32[static_cast<std::size_t>(first_chunk) + i];
     if (found[i] == said) continue;
-    throw damaged(place, fmt::format("is damaged behind byte {}: its checksum is {} and was {}",
+    throw damaged(place, fmt::format("is damaged after byte {}: its checksum is {} and was {}",
                                      from + static_cast<std::int64_t>(i) * checksum_chunk,
                                      crc32_text(found[i]), crc32_text(said)));
   }

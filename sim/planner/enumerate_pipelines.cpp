@@ -109,7 +109,7 @@ class PipelineEnumerator {
 
   /// Why the runtime has no pipeline here at all; empty: it may have.
   std::string why_none() const {
-    if (question_.world == 1) return "one rank has nobody to hand over to";
+    if (question_.world == 1) return "a pipeline needs 2 ranks or more";
     if (runtime_ == Runtime::native) return {};
     try {
       eager::parallel::llama_shape(model_);

@@ -314,7 +314,7 @@ TEST_F(Plan, BadQuestionsAreOneLine) {
        "--strategy pipeline: pipelines: only those of"},
       {model + tokens + "--strategy pipeline", "which torchtitan's Llama has not"},
       {model + "--tokens-per-batch 128 --seq 16 --runtime native --world 1 --strategy pipeline",
-       "--strategy pipeline: native pipeline: one rank has nobody to hand over to"},
+       "--strategy pipeline: native pipeline: a pipeline needs 2 ranks or more"},
       {"plan --model nowhere --cluster h100_sxm " + tokens, "nowhere"},
       {"plan --model config.json --cluster h1000 " + tokens, "--cluster"},
       {"plan --cluster h100_sxm " + tokens, "--model: no model was given"}};

@@ -50,7 +50,7 @@ TEST(MainWindow, WhatIsNoRunIsTold) {
   EXPECT_TRUE(told.contains(QStringLiteral("/nowhere/at/all"))) << told.toStdString();
 }
 
-TEST(MainWindow, APictureOfTheWindowFitsItsSizeMemoryAndTimelineHalfEach) {
+TEST(MainWindow, APictureOfTheWindowFitsItsSizeAndShowsTheTimeline) {
   MainWindow window;
   window.workspace().add(shardscope::testing::small_scenario("one"));
   const QSize size(1280, 720);

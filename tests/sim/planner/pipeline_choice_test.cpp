@@ -136,7 +136,7 @@ TEST(EnumeratePipelines, WhatThereIsNotIsSaid) {
   const Enumeration alone = pipelines(4, 1, 8);
   EXPECT_THAT(alone.choices, IsEmpty());
   EXPECT_THAT(alone.dropped,
-              ElementsAre(Dropped{"native pipeline", "one rank has nobody to hand over to"}));
+              ElementsAre(Dropped{"native pipeline", "a pipeline needs 2 ranks or more"}));
   // 1024 sequences on 2 ranks: 1024 micro-batches in 2 stages are 2048 forwards, and 4096 in 4.
   const Enumeration many = pipelines(4, 2, 1024);
   for (const Choice& choice : many.choices)

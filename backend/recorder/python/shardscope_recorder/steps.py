@@ -112,7 +112,9 @@ def _wait_for_autograd():
 
 
 def _tell_allocator(torch):
-    """The settings that torch's allocator has had, of the environment or of a call."""
+    """The settings of torch's own allocator, from the environment or from a call."""
+    if torch.cuda.memory.get_allocator_backend() != "native":
+        return  # cudaMallocAsync has no snapshot
     settings = torch.cuda.memory._snapshot().get("allocator_settings", {})
     text = next((value for key, value in settings.items() if key.endswith("ALLOC_CONF")), "")
     if text:
