@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """rates.py REPORT: how fast PyTorch's kernels, copies and host are on this machine, and what cuDNN asks for beside its
-tensors. Writes REPORT/rates.json after every table: products of matrices in bfloat16 and 8 bits, attention, kernels that
-only move memory, copies between host and device, AdamW on the host, launches, workspaces of convolutions and recurrent
-layers. Times are medians in ns, with the L2 cache emptied before each; needs PyTorch and one GPU, about a minute."""
+tensors. Writes REPORT/rates.json after every table: products of matrices in bfloat16, float32 and 8 bits, batched, unaligned
+and grouped ones, attention, kernels that only move memory, copies between host and device, AdamW on the host, launches,
+workspaces of convolutions and recurrent layers. Times are medians in ns, with the L2 cache emptied before each; needs PyTorch and one GPU, about a minute."""
 import json
 import pathlib
 import statistics
@@ -86,6 +86,36 @@ def product(m, n, k):
     rows, columns = torch.ones((m, 1), device="cuda"), torch.ones((1, n), device="cuda")
     row["float8_tensorwise_ns"] = time_of(lambda: torch._scaled_mm(a8, b8.t(), one, one, out_dtype=torch.bfloat16, use_fast_accum=True))
     row["float8_rowwise_ns"] = time_of(lambda: torch._scaled_mm(a8, b8.t(), rows, columns, out_dtype=torch.bfloat16, use_fast_accum=True))
+    return row
+
+
+def batched_product(batch, m, n, k, dtype):
+    """Scores (n = m) and their sums with values of attention that is not fused; heads of k numbers."""
+    a, b = (torch.randn((batch, rows, k), device="cuda", dtype=torch.float32).to(getattr(torch, dtype)) for rows in (m, n))
+    scores = torch.bmm(a, b.transpose(1, 2))
+    return {"batch": batch, "m": m, "n": n, "k": k, "dtype": dtype, "scores_ns": time_of(lambda: torch.bmm(a, b.transpose(1, 2))),
+            "context_ns": time_of(lambda: torch.bmm(scores, b))}
+
+
+def float32_product(m, n, k):
+    a, b = (torch.randn(rows, k, device="cuda") for rows in (m, n))
+    return {"m": m, "n": n, "k": k, "float32_ns": time_of(lambda: F.linear(a, b))}
+
+
+def unaligned_product(m, n, k, dtype):
+    """A weight whose rows are no multiple of 16 bytes."""
+    a, b = (torch.randn(rows, k, device="cuda").to(getattr(torch, dtype)) for rows in (m, n))
+    return {"m": m, "n": n, "k": k, "dtype": dtype, "linear_ns": time_of(lambda: F.linear(a, b))}
+
+
+def grouped_product(experts, tokens, n, k):
+    """The tokens of all experts, in equal parts, each with its expert's weight."""
+    a, b = random(tokens, k), random(experts, n, k)
+    ends = torch.arange(1, experts + 1, device="cuda", dtype=torch.int32) * (tokens // experts)
+    row = {"experts": experts, "tokens": tokens, "n": n, "k": k,
+           "grouped_ns": time_of(lambda: torch._grouped_mm(a, b.transpose(1, 2), offs=ends))}
+    parts = a.view(experts, tokens // experts, k)
+    row["one_by_one_ns"] = time_of(lambda: [F.linear(part, weight) for part, weight in zip(parts, b)])
     return row
 
 
@@ -236,6 +266,17 @@ def main():
     report = Report(folder)
     report.table("copies", [lambda count=count: copies(count) for count in COPY_BYTES])
     report.table("products", [lambda m=m, n=n, k=k: product(m, n, k) for m in TOKENS for n, k in LINEAR])
+    report.table("batched_products", [lambda batch=batch, m=m, k=k, dtype=dtype: batched_product(batch, m, m, k, dtype)
+                                      for dtype in ("bfloat16", "float16") for batch, m in ((64, 2048), (128, 1024))
+                                      for k in (64, 80, 96, 104, 108, 112, 116, 124, 128, 160, 216)])
+    report.table("unaligned_products", [lambda n=n, k=k, dtype=dtype: unaligned_product(4096, n, k, dtype) for dtype in ("bfloat16", "float16")
+                                        for n, k in ((4096, 4096), (4096, 4100), (4096, 4098), (4096, 4097), (4100, 4096), (4098, 4096),
+                                                     (4097, 4096), (50257, 4096), (50304, 4096))])
+    report.table("float32_products", [lambda m=m, n=n, k=k: float32_product(m, n, k) for m in (2048, 8192)
+                                      for n, k in ((768, 768), (4096, 4096), (14336, 4096), (4096, 14336))])
+    report.table("grouped_products", [lambda e=e, t=t, n=n, k=k: grouped_product(e, t, n, k) for e, n, k in
+                                      ((8, 14336, 4096), (8, 4096, 14336), (64, 1408, 2048), (64, 2048, 1408), (128, 768, 2048))
+                                      for t in (8192, 16384, 65536)])
     report.table("attention", [lambda shape=shape: attention(*shape) for shape in ATTENTION])
     report.table("moving", [lambda m=m, n=n: moving(m, n) for m in TOKENS for n in (768, 1600, 4096, 8192, 32000)])
     report.table("device_adamw", [lambda n=n: device_adamw(n) for n in (10_000_000, 124_000_000, 1_000_000_000)])
