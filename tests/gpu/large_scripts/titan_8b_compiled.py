@@ -1,4 +1,4 @@
-"""titan_8b.py with each block compiled."""
+"""titan_8b.py with each block compiled. Its init_process_group needs the variables of a rank."""
 import os
 import pathlib
 import runpy

@@ -1,4 +1,5 @@
-"""titan_8b.py with each block compiled and its linear layers in 8 bits, gathered in 8 bits."""
+"""titan_8b.py with each block compiled and its linear layers in 8 bits, gathered in 8 bits. Its init_process_group needs the
+variables of a rank."""
 import os
 import pathlib
 import runpy
