@@ -248,6 +248,29 @@ print("indices", torch.arange(10, device="cuda").nonzero().shape[0])
   EXPECT_EQ(answer["memory"]["at_peak"]["parameters_bytes"], 77312);
 }
 
+// As a base under LoRA: no optimizer names it.
+TEST_F(Record, WhatAModelHoldsAndDoesNotTrainAreParameters) {
+  const std::string python = python_with_torch();
+  if (python.empty())
+    GTEST_SKIP() << "no torch for CUDA here; SHARDSCOPE_TORCH_PYTHON names a Python that has one";
+  workplace_.write("train.py", R"(
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.Linear(256, 10)).cuda()
+model.register_buffer("frequencies", torch.ones(1000, device="cuda"))
+model[0].requires_grad_(False)
+optimizer = torch.optim.AdamW(model[2].parameters())
+for step in range(2):
+    model(torch.randn(32, 64, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+)");
+  const Outcome outcome =
+      workplace_.run("record -o run --json --cluster h100_sxm -- " + python + " train.py");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  // As above, and a buffer of 4000 bytes.
+  EXPECT_EQ(Json::parse(outcome.output)["memory"]["at_peak"]["parameters_bytes"], 77312 + 4096);
+}
+
 // The same script with and without expandable segments: torch reserves less with them, and the
 // prediction reserves what torch said.
 TEST_F(Record, TheSettingsOfTorchsAllocatorArePlayed) {

@@ -2,6 +2,7 @@
 import atexit
 import glob
 import time
+import weakref
 
 from . import log
 
@@ -9,11 +10,27 @@ _names = {}  # id of a module: its full name
 _running = []  # modules whose forward runs, outermost first
 _stepping = []  # optimizers whose step runs, outermost first: one can hold others (torchtitan's OptimizersContainer)
 _known = set()  # (purpose, address) that were told
+_roots = weakref.WeakSet()  # modules whose _tell_held was called
 
 
 def _name_modules(root):
     for name, module in root.named_modules():
         _names[id(module)] = name
+
+
+def _tell_held(root):
+    """What a model holds and no optimizer names: frozen parameters, what bitsandbytes keeps beside a weight, and buffers."""
+    for parameter in root.parameters():
+        if not parameter.requires_grad:
+            _tell("parameters", parameter)
+        state = getattr(parameter, "quant_state", None)
+        while state is not None:
+            for value in vars(state).values():
+                if hasattr(value, "untyped_storage"):
+                    _tell("parameters", value)
+            state = getattr(state, "state2", None)
+    for buffer in root.buffers():
+        _tell("parameters", buffer)
 
 
 def _enter(module, arguments):
@@ -22,6 +39,9 @@ def _enter(module, arguments):
         return
     if not _running:
         _name_modules(module)
+        if module not in _roots:
+            _roots.add(module)
+            _tell_held(module)
         _stepping.clear()  # of steps that raised
     _running.append(module)
     log.line("enter", log.text(_names.get(id(module), "")), log.text(type(module).__name__))
