@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "core/pytorch/engine/observer.h"
@@ -79,7 +80,7 @@ bool has_any(std::string_view name, std::initializer_list<std::string_view> word
   });
 }
 
-Bytes bytes_of(const std::vector<RecordedTensor>& tensors) {
+Bytes bytes_of(std::span<const RecordedTensor> tensors) {
   Bytes sum;
   for (const RecordedTensor& tensor : tensors)
     if (tensor.on_device) sum += tensor.bytes();
@@ -134,6 +135,10 @@ Bytes operand_bytes(const MatmulShape& shape, Dtype dtype) {
   return shardscope::bytes_of(
       static_cast<std::int64_t>(std::min(elements, static_cast<double>(LogLine::largest >> 4))),
       dtype);
+}
+
+Flops flops_of(const MatmulShape& shape) {
+  return {2 * product_of({shape.batch, shape.m, shape.n, shape.k})};
 }
 
 /// Of ncclDataType_t.
@@ -204,7 +209,7 @@ DeviceWork work_of(const RecordedProduct& product) {
   DeviceWork work{
       .kind = WorkKind::matmul, .dtype = dtype_of_product(product.type), .matmul = shape};
   work.bytes = operand_bytes(shape, work.dtype);
-  work.flops = {2 * product_of({shape.batch, shape.m, shape.n, shape.k})};
+  work.flops = flops_of(shape);
   return work;
 }
 
@@ -232,10 +237,37 @@ Collective collective_of(OperationKind kind, std::int64_t count, std::int64_t ty
   return collective;
 }
 
+/// The first `lists` lists of tensors of a call; of one that takes none, as many inputs.
+std::span<const RecordedTensor> first_lists(const RecordedCall& call,
+                                            const eager::OperatorTrait& trait, int lists) {
+  const std::size_t length =
+      trait.lists == 0 ? 1 : call.inputs.size() / static_cast<std::size_t>(trait.lists);
+  return std::span(call.inputs)
+      .first(std::min(length * static_cast<std::size_t>(lists), call.inputs.size()));
+}
+
+/// A product whose kernel is not cuBLAS's: grouped ones, and some in 8 bits. Zero where its sizes
+/// are not those of a product.
+MatmulShape matmul_of(const RecordedCall& call) {
+  if (call.outputs.empty() || call.inputs.size() < 2) return {};
+  const std::size_t first = eager::first_factor(call.name, call.inputs.size());
+  const auto sizes = [](const RecordedTensor& tensor) {
+    eager::Dims dims;
+    if (tensor.sizes.size() > eager::Dims::capacity) return dims;
+    constexpr std::int64_t most = std::int64_t{1} << 31;
+    for (const std::int64_t size : tensor.sizes)
+      dims.push_back(std::clamp<std::int64_t>(size, 0, most));
+    return dims;
+  };
+  return eager::matmul_shape(call.name, sizes(call.inputs[first]), sizes(call.inputs[first + 1]),
+                             sizes(call.outputs.front()));
+}
+
 DeviceWork work_of(const RecordedCall& call, int launches) {
   const eager::OperatorTrait trait =
       eager::trait_of({call.name, eager::kind_of_operator(call.name)});
-  const Bytes read = bytes_of(call.inputs), written = bytes_of(call.outputs);
+  const Bytes given = bytes_of(call.inputs), written = bytes_of(call.outputs);
+  const Bytes read = given - bytes_of(first_lists(call, trait, trait.overwrites ? 1 : 0));
   DeviceWork work{.kind = trait.kind, .launches = std::max(1, launches)};
   work.bytes = read + written;
   if (work.kind == WorkKind::fill) work.bytes = written;
@@ -244,15 +276,20 @@ DeviceWork work_of(const RecordedCall& call, int launches) {
                                 : !call.inputs.empty() ? &call.inputs.front()
                                                        : nullptr;
   if (first != nullptr) work.dtype = first->dtype;
-  if (work.kind == WorkKind::attention_forward || work.kind == WorkKind::attention_backward) {
+  if (work.kind == WorkKind::matmul && !call.has_product) {
+    work.matmul = matmul_of(call);
+    work.flops = flops_of(work.matmul);
+    if (!call.inputs.empty())
+      work.dtype = call.inputs[eager::first_factor(call.name, call.inputs.size())].dtype;
+  } else if (work.kind == WorkKind::attention_forward ||
+             work.kind == WorkKind::attention_backward) {
     work.attention = attention_of(call, trait);
     work.flops = attention_flops(work.attention, work.kind == WorkKind::attention_backward);
   } else if (work.kind == WorkKind::multi_tensor) {
     const auto lists = static_cast<std::size_t>(std::max(1, trait.lists));
     work.tensors = static_cast<std::int32_t>(call.inputs.size() / lists);
     // Lists that are changed in place are not among the outputs.
-    if (call.outputs.empty())
-      work.bytes += Bytes{read.count / static_cast<std::int64_t>(lists) * trait.written};
+    if (call.outputs.empty()) work.bytes += bytes_of(first_lists(call, trait, trait.written));
   } else if (call.outputs.empty()) {
     work.bytes += call.inputs.empty() ? Bytes{} : call.inputs.front().bytes();
   }

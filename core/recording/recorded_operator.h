@@ -43,6 +43,8 @@ struct RecordedCall {
   std::string name;  ///< `operator_name`
   std::vector<RecordedTensor> inputs, outputs;
   std::vector<bool> flags;  ///< its arguments that are true or false
+  /// cuBLAS was asked for its product, which is an operation of its own.
+  bool has_product = false;
 };
 
 /// The arguments of a description that are True or False.

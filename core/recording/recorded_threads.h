@@ -24,8 +24,9 @@ struct RunningCall {
   std::int64_t inputs = 0;   ///< the log's text that describes them
   std::uint64_t serial = 0;  ///< of all that ran, from 1
   bool is_node = false;
-  bool has_inner = false;  ///< it called operators, or did work whose size the log tells
-  OwnerId owner;           ///< of a node: the module of its forward
+  bool has_inner = false;    ///< it called operators, or did work whose size the log tells
+  bool has_product = false;  ///< it asked cuBLAS for a product
+  OwnerId owner;             ///< of a node: the module of its forward
   std::vector<LaunchedKernels> kernels;  ///< whose work its results complete
 };
 

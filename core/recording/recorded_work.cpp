@@ -63,13 +63,15 @@ int peer_of(const LogLine& line, OperationKind kind, const Ranks& members) {
 
 std::uint32_t RecordedWork::work_of_call(const RunningCall& call, std::int64_t outputs,
                                          int launches) {
-  const auto [known, fresh] = works_.try_emplace({call.name, call.inputs, outputs, launches}, 0);
+  const auto [known, fresh] =
+      works_.try_emplace({call.name, call.inputs, outputs, launches, call.has_product}, 0);
   if (!fresh) return known->second;
   const std::string_view inputs = log_.text(call.inputs);
   const RecordedCall described{.name = schedule_.names[call.name],
                                .inputs = tensors_of(inputs),
                                .outputs = tensors_of(log_.text(outputs)),
-                               .flags = flags_of(inputs)};
+                               .flags = flags_of(inputs),
+                               .has_product = call.has_product};
   return known->second = names_.work(launches == on_host ? host_work_of(described)
                                                          : work_of(described, launches));
 }
@@ -191,7 +193,8 @@ void RecordedWork::launch_product(const LogLine& line) {
   set_work(operation, names_.work(work), work);
   if (!thread.running.empty()) operation.shapes = shapes_of(thread.running.back());
   put(lane, operation);
-  if (!thread.running.empty()) thread.running.back().has_inner = true;
+  if (!thread.running.empty())
+    thread.running.back().has_inner = thread.running.back().has_product = true;
 }
 
 void RecordedWork::copy(const LogLine& line) {

@@ -72,8 +72,9 @@ class RecordedWork {
   RecordedStreams& streams_;
   RecordedThreads& threads_;
   LaunchCounts launches_;
-  /// Index of `Schedule::works` by name, texts of inputs and outputs, and launches.
-  std::map<std::tuple<std::uint32_t, std::int64_t, std::int64_t, int>, std::uint32_t> works_;
+  /// Index of `Schedule::works` by name, texts of inputs and outputs, launches, and whether
+  /// cuBLAS was asked for its product.
+  std::map<std::tuple<std::uint32_t, std::int64_t, std::int64_t, int, bool>, std::uint32_t> works_;
   std::map<std::int64_t, std::uint32_t> shapes_;  ///< of `Schedule::shapes`, by text of inputs
   std::map<LaneIndex, std::uint32_t> last_on_lane_;
   std::map<std::int64_t, GroupId> groups_;  ///< by communicator

@@ -57,6 +57,43 @@ TEST(WorkOf, AProductIsWhatCublasWasAskedFor) {
   EXPECT_EQ(work.bytes, 2_B * (32 + 16 + 8));
 }
 
+// CUTLASS's kernels: 8192 tokens of 4096 numbers among 8 experts of 4096 x 28672, and the gradient
+// of these weights. Of 8 bits: 100 x 64 by 64 x 32, whose scales follow.
+TEST(WorkOf, AProductThatIsNotCublassHasTheShapesOfItsTensors) {
+  const auto work = [](const char* name, const char* inputs, const char* output) {
+    return work_of({.name = name, .inputs = tensors_of(inputs), .outputs = tensors_of(output)}, 2);
+  };
+  const DeviceWork forward = work("aten._grouped_mm.default",
+                                  "bf16[8192,4096];bf16[8,4096,28672];i32[8]", "bf16[8192,28672]");
+  EXPECT_EQ(forward.matmul, (MatmulShape{.batch = 8, .m = 1024, .n = 28672, .k = 4096}));
+  EXPECT_EQ(forward.flops.count, std::int64_t{2} * 8192 * 4096 * 28672);
+  EXPECT_EQ(forward.launches, 2);
+  const DeviceWork gradient = work("aten._grouped_mm.default",
+                                   "bf16[4096,8192];bf16[8192,28672];i32[8]", "bf16[8,4096,28672]");
+  EXPECT_EQ(gradient.matmul, (MatmulShape{.batch = 8, .m = 4096, .n = 28672, .k = 1024}));
+  const DeviceWork eight =
+      work("aten._scaled_mm.default", "f8e4m3[100,64];f8e4m3[64,32];f32[100,1];f32[1,32]",
+           "bf16[100,32]");
+  EXPECT_EQ(eight.matmul, (MatmulShape{.batch = 1, .m = 100, .n = 32, .k = 64}));
+  EXPECT_EQ(eight.dtype, Dtype::uint8);
+  const DeviceWork damaged =
+      work("aten.mm.default", "bf16[1,2,3,4,5,6,7,8,9];bf16[2]", "bf16[2,2]");
+  EXPECT_EQ(damaged.matmul, MatmulShape{});
+}
+
+TEST(WorkOf, WhatIsOverwrittenIsNotRead) {
+  const auto bytes = [](const char* name, const char* inputs, const char* outputs) {
+    return work_of({.name = name, .inputs = tensors_of(inputs), .outputs = tensors_of(outputs)}, 1)
+        .bytes;
+  };
+  // 100 numbers: 2 bytes each are read, 4 written.
+  EXPECT_EQ(bytes("aten.copy_.default", "f32[100];bf16[100]", "f32[100]"), 600_B);
+  EXPECT_EQ(bytes("aten._foreach_copy_.default", "{f32[100] f32[50]};{bf16[100] bf16[50]}", ""),
+            900_B);
+  EXPECT_EQ(bytes("aten._foreach_zero_.default", "{f32[100] f32[50]}", ""), 600_B);
+  EXPECT_EQ(bytes("aten.add_.Tensor", "f32[100];f32[100]", "f32[100]"), 1200_B);
+}
+
 /// The log of two steps of one linear layer, by hand: addresses 100 and up are blocks.
 constexpr const char* two_steps =
     "V\t1\n"

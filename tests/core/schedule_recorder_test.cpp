@@ -95,6 +95,17 @@ TEST_F(ScheduleRecorderTest, OnlyACopyOfTheHostsMemoryGoesOverTheLink) {
   EXPECT_EQ(copy_way(schedule, schedule.operations[2]), CopyWay::within);
 }
 
+// 1000 numbers of 4 bytes are read and 2 bytes each are written: copy_ does not read what was
+// there.
+TEST_F(ScheduleRecorderTest, ACopyReadsItsSourceOnly) {
+  const Tensor source = allocate(s_, on_gpu, {1000});
+  const Tensor place = allocate(s_, {Dtype::bfloat16, Device::cuda}, {1000});
+  copy_(s_, place, source);
+  const Schedule schedule = recorder_.finish();
+  ASSERT_EQ(schedule.operations.size(), 1U);
+  EXPECT_EQ(schedule.operations[0].bytes, 6000_B);
+}
+
 // Where the model lives on the CPU, the CPU is the device. A number has no dimension, and no shape.
 // A part of 4 bytes and 8 bytes of filling, three times over: one row for all. Joined they are what
 // six tensors are: 36 bytes read, 36 written.

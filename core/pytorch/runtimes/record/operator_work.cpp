@@ -18,6 +18,11 @@ constexpr Trait list(int lists, int written) {
   return {.kind = WorkKind::multi_tensor, .lists = lists, .written = written};
 }
 
+constexpr Trait overwriting(Trait trait) {
+  trait.overwrites = true;
+  return trait;
+}
+
 using enum WorkKind;
 
 /// Operators that are more than their OperatorKind says.
@@ -25,6 +30,7 @@ const std::unordered_map<std::string_view, Trait>& traits() {
   static const std::unordered_map<std::string_view, Trait> all{
       {"aten.zero_.default", {.kind = fill}},
       {"aten.fill_.Scalar", {.kind = fill}},
+      {"aten.copy_.default", overwriting({.kind = copy})},
       {"aten.zeros_like.default", {.kind = fill}},
       {"aten.ones_like.default", {.kind = fill}},
       {"aten.full_like.default", {.kind = fill}},
@@ -73,11 +79,11 @@ const std::unordered_map<std::string_view, Trait>& traits() {
       {"aten._foreach_addcmul_.Scalar", list(3, 1)},
       {"aten._foreach_addcdiv_.ScalarList", list(3, 1)},
       {"aten._foreach_maximum_.List", list(2, 1)},
-      {"aten._foreach_copy_.default", list(2, 1)},
+      {"aten._foreach_copy_.default", overwriting(list(2, 1))},
       {"aten._foreach_sqrt.default", list(1, 0)},
       {"aten._foreach_sqrt_.default", list(1, 1)},
       {"aten._foreach_neg_.default", list(1, 1)},
-      {"aten._foreach_zero_.default", list(1, 1)},
+      {"aten._foreach_zero_.default", overwriting(list(1, 1))},
       {"aten._foreach_norm.Scalar", list(1, 0)},
       {"aten._fused_adam_.default", list(4, 3)},
       {"aten._fused_adamw_.default", list(4, 3)},
@@ -91,13 +97,22 @@ std::size_t list_length(const OperatorCall& call, const Trait& trait) {
   return trait.lists == 0 ? 0 : call.inputs.size() / static_cast<std::size_t>(trait.lists);
 }
 
+/// Inputs, from the first, that are written and not read.
+std::size_t overwritten_inputs(const OperatorCall& call, const Trait& trait) {
+  if (!trait.overwrites) return 0;
+  return trait.lists == 0 ? 1 : list_length(call, trait);
+}
+
 Bytes bytes_of(const OperatorCall& call, const Trait& trait) {
   std::int64_t written = 0, read = 0;
+  const std::size_t overwritten = overwritten_inputs(call, trait);
+  std::size_t input = 0;
   for (const TensorImpl* tensor : call.outputs) written += bytes_touched(*tensor);
   for (std::size_t i = 0; i < changed_inputs(call, trait); ++i)
     written += bytes_touched(*call.inputs[i]);
   if (trait.kind == fill) return {written};
   for_each_input(call, [&](const TensorImpl& tensor, std::uint32_t times) {
+    if (input++ < overwritten) return;
     const std::int64_t all = bytes_touched(tensor) * times;
     read += call.op.kind == OperatorKind::indexing ? std::min(all, written) : all;
   });
@@ -124,7 +139,7 @@ std::int32_t multi_tensor_launches(const OperatorCall& call, const Trait& trait)
 
 /// Experts share the tokens evenly: rows [tokens, k] by [experts, k, n], or the gradient
 /// [experts, k, n] of two factors whose tokens are the depth.
-MatmulShape grouped_matmul_of(const Dims& first, const Dims& second, const Dims& out) {
+MatmulShape grouped_matmul_shape(const Dims& first, const Dims& second, const Dims& out) {
   if (out.size() == 3)
     return {.batch = out[0],
             .m = out[1],
@@ -136,25 +151,15 @@ MatmulShape grouped_matmul_of(const Dims& first, const Dims& second, const Dims&
           .k = first[-1]};
 }
 
-bool is_grouped_product(const OperatorCall& call) {
-  const int out = call.outputs.front()->layout.sizes.size();
-  return call.inputs[0]->layout.sizes.size() >= 2 && !call.inputs[1]->layout.sizes.empty() &&
-         (out == 2 || out == 3);
+bool is_grouped(std::string_view name) {
+  return name.starts_with("aten._grouped_mm.") || name.starts_with("aten._scaled_grouped_mm.");
 }
 
-/// Of [..., m, k] and [..., k, n], the last two factors given, which scales follow in a product of
-/// 8 bits; a vector is one column.
 MatmulShape matmul_of(const OperatorCall& call) {
   if (call.outputs.empty() || call.inputs.size() < 2) return {};
-  const Dims& out = call.outputs.front()->layout.sizes;
-  if (call.op.name == "aten._grouped_mm.default" && is_grouped_product(call))
-    return grouped_matmul_of(call.inputs[0]->layout.sizes, call.inputs[1]->layout.sizes, out);
-  const std::size_t first = call.op.name == "aten._scaled_mm.default" ? 0 : call.inputs.size() - 2;
-  const Dims& factor = call.inputs[first]->layout.sizes;
-  if (factor.empty() || out.empty() || out.size() > 3) return {};
-  const std::int64_t depth = factor[-1];
-  if (out.size() == 3) return {.batch = out[0], .m = out[1], .n = out[2], .k = depth};
-  return {.batch = 1, .m = out[0], .n = out.size() == 2 ? out[1] : 1, .k = depth};
+  const std::size_t first = first_factor(call.op.name, call.inputs.size());
+  return matmul_shape(call.op.name, call.inputs[first]->layout.sizes,
+                      call.inputs[first + 1]->layout.sizes, call.outputs.front()->layout.sizes);
 }
 
 /// Queries, keys and values begin a forward's arguments and follow a backward's gradient.
@@ -196,6 +201,21 @@ OperatorTrait trait_of(const Operator& op) {
     default:
       return {};
   }
+}
+
+std::size_t first_factor(std::string_view name, std::size_t inputs) {
+  return is_grouped(name) || name.starts_with("aten._scaled_mm.") || inputs < 2 ? 0 : inputs - 2;
+}
+
+MatmulShape matmul_shape(std::string_view name, const Dims& first, const Dims& second,
+                         const Dims& out) {
+  if (is_grouped(name) && first.size() >= 2 && !second.empty() &&
+      (out.size() == 2 || out.size() == 3))
+    return grouped_matmul_shape(first, second, out);
+  if (first.empty() || out.empty() || out.size() > 3) return {};
+  const std::int64_t depth = first[-1];
+  if (out.size() == 3) return {.batch = out[0], .m = out[1], .n = out[2], .k = depth};
+  return {.batch = 1, .m = out[0], .n = out.size() == 2 ? out[1] : 1, .k = depth};
 }
 
 std::int64_t bytes_touched(const TensorImpl& tensor) {
