@@ -161,13 +161,11 @@ void apply_optimizer(const PytorchOptions& options, const JobOptions& given, con
         chosen(implementations, *options.optimizer_implementation, "--optimizer-implementation");
 }
 
-/// Without DDP, even where --runtime ddp is given: its hooks would run after the update.
+/// Without DDP: its hooks would run after the update.
 void apply_optimizer_in_backward(const PytorchOptions& options, eager::TrainingSetup& setup) {
   constexpr std::string_view name = "--optimizer-in-backward";
   if (!chosen(on_off, options.optimizer_in_backward.value_or("off"), name)) return;
-  const bool one =
-      setup.world == 1 && (std::holds_alternative<eager::ddp::Options>(setup.runtime) ||
-                           std::holds_alternative<eager::PlainSetup>(setup.runtime));
+  const bool one = setup.world == 1 && std::holds_alternative<eager::PlainSetup>(setup.runtime);
   if (!one || setup.loop.micro_batches > 1 || setup.loop.clips)
     throw Error(
         {.where = std::string(name),
@@ -175,7 +173,6 @@ void apply_optimizer_in_backward(const PytorchOptions& options, eager::TrainingS
              "each gradient is freed right after the update of its parameter, but several ranks, "
              "several micro-batches and clipping need all gradients together",
          .way_out = "give --runtime ddp --world 1 --accumulate 1 --clip 0, or leave it out"});
-  setup.runtime = eager::PlainSetup{};
   setup.loop.steps_in_backward = true;
 }
 

@@ -97,12 +97,6 @@ eager::TrainingSetup setup_of(const Model& model, const RuntimeChoice& choice) {
   }
 }
 
-/// Tools for fine-tuning wrap nothing on one rank.
-void leave_one_rank_alone(eager::TrainingSetup& setup) {
-  if (setup.world == 1 && std::holds_alternative<eager::ddp::Options>(setup.runtime))
-    setup.runtime = eager::PlainSetup{};
-}
-
 /// Unsloth looks at what is free when the first loss is computed: the weights are there, and little
 /// else.
 void apply_free_memory(const GpuKind& gpu, PytorchScenario& scenario) {
@@ -244,7 +238,6 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   scenario.training.strategy = plan.strategy;
   scenario.training.precision = plan.precision;
   scenario.training.setup = setup_of(scenario.model, choice);
-  if (question.sharding.config) leave_one_rank_alone(scenario.training.setup);
   if (tuning) {
     apply_fine_tuning(std::move(*tuning), question.job.checkpointing, scenario.training.setup);
     apply_free_memory(question.gpu, scenario);

@@ -205,7 +205,6 @@ eager::TrainingSetup training_setup(const Choice& choice, const Model& model,
   if (auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup.runtime))
     apply(choice, training, *zero);
   if (training.through_accelerate) pass_through_accelerate(setup);
-  if (choice.runtime == Runtime::ddp && setup.world == 1) setup.runtime = eager::PlainSetup{};
   if (training.fine_tuning) eager::set_fine_tuning(*training.fine_tuning, setup);
   // The host's update has no foreach kernels.
   if (choice.offload == Offload::all && choice.runtime != Runtime::deepspeed)

@@ -66,6 +66,8 @@ RuntimeSetup runtime_of(const shardscope::Model& model, const RuntimeRequest& re
     case Runtime::fsdp2:
       return fsdp2_setup(model, request);
     case Runtime::ddp:
+      // accelerate and the Trainer wrap nothing on one rank (accelerator.py, prepare_model).
+      if (request.world == 1) return PlainSetup{};
       return ddp::Options{};
     case Runtime::deepspeed:
       return deepspeed_setup(request);
@@ -127,11 +129,10 @@ TrainingSetup requested_setup(const shardscope::Model& model, const RuntimeReque
 }
 
 void set_fine_tuning(FineTuningSetup tuning, TrainingSetup& setup) {
-  const bool ddp = std::holds_alternative<ddp::Options>(setup.runtime);
-  if (ddp && setup.world == 1) setup.runtime = PlainSetup{};
   // FSDP and DeepSpeed take a model on the host; a quantised one is made on its device.
-  tuning.from_pretrained =
-      ddp || std::holds_alternative<PlainSetup>(setup.runtime) || tuning.quantization.has_value();
+  tuning.from_pretrained = std::holds_alternative<ddp::Options>(setup.runtime) ||
+                           std::holds_alternative<PlainSetup>(setup.runtime) ||
+                           tuning.quantization.has_value();
   if (tuning.from_pretrained) {
     setup.made_on = Device::cuda;
     setup.loads_from_rank_0 = false;
