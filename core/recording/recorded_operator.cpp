@@ -246,6 +246,11 @@ std::span<const RecordedTensor> first_lists(const RecordedCall& call,
       .first(std::min(length * static_cast<std::size_t>(lists), call.inputs.size()));
 }
 
+/// Its results are among its arguments: aten.mm.out, aten.arange.start_out.
+bool writes_its_arguments(std::string_view name) {
+  return name.ends_with(".out") || name.ends_with("_out");
+}
+
 /// A product whose kernel is not cuBLAS's: grouped ones, and some in 8 bits. Zero where its sizes
 /// are not those of a product.
 MatmulShape matmul_of(const RecordedCall& call) {
@@ -290,6 +295,8 @@ DeviceWork work_of(const RecordedCall& call, int launches) {
     work.tensors = static_cast<std::int32_t>(call.inputs.size() / lists);
     // Lists that are changed in place are not among the outputs.
     if (call.outputs.empty()) work.bytes += bytes_of(first_lists(call, trait, trait.written));
+  } else if (writes_its_arguments(call.name)) {
+    work.bytes = given;
   } else if (call.outputs.empty()) {
     work.bytes += call.inputs.empty() ? Bytes{} : call.inputs.front().bytes();
   }

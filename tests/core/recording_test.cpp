@@ -91,6 +91,9 @@ TEST(WorkOf, WhatIsOverwrittenIsNotRead) {
   EXPECT_EQ(bytes("aten._foreach_copy_.default", "{f32[100] f32[50]};{bf16[100] bf16[50]}", ""),
             900_B);
   EXPECT_EQ(bytes("aten._foreach_zero_.default", "{f32[100] f32[50]}", ""), 600_B);
+  // The argument that is written is the result, too.
+  EXPECT_EQ(bytes("aten._chunk_cat.out", "{bf16[60] bf16[40]};0;1;f32[1,100]", "f32[1,100]"),
+            600_B);
   EXPECT_EQ(bytes("aten.add_.Tensor", "f32[100];f32[100]", "f32[100]"), 1200_B);
 }
 
