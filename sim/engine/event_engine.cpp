@@ -29,7 +29,11 @@ EventEngine::EventEngine(const StepCosts& costs, std::size_t groups, std::size_t
       by_group_(costs.clock.sharing.communicators_apart),
       devices_(devices, {.sharing = Sharing(costs.clock.sharing),
                          .load = {},
-                         .channels = std::vector<Channel>(by_group_ ? groups : 1)}) {}
+                         .channels = std::vector<Channel>(by_group_ ? groups : 1)}) {
+  slowed_times_.reserve(costs.times.size());
+  for (const Duration time : costs.times)
+    slowed_times_.push_back({slowed(time.ns, costs.clock.sharing.compute_slowdown)});
+}
 
 EventEngine::EventEngine(const StepProgram& program, const StepCosts& costs, int repetitions)
     : EventEngine(costs, program.collectives_of_group.size(), 1) {
@@ -374,10 +378,9 @@ void EventEngine::run_ahead(std::size_t index, std::int64_t bound_ns) {
   const std::span<const std::int64_t> issued_from =
       std::span(issued_from_).subspan(lane.repetition * segments_);
   const DeviceClockOptions clock = costs_.clock;
-  const std::span<const Duration> times = costs_.times;
+  const std::span<const Duration> times = lane.slowdown == 1 ? costs_.times : slowed_times_;
   const bool notes_times = notes_times_;
   const Share share = lane.share;
-  const double slowdown = lane.slowdown;
   const LaneItem* item = lane.items + lane.at;
   const LaneItem* const last = lane.items + lane.count - 1;
   std::int64_t start_ns = lane.start_ns, end_ns = next_ns_[index];
@@ -390,7 +393,7 @@ void EventEngine::run_ahead(std::size_t index, std::int64_t bound_ns) {
     if (notes_times) note_times(share, *item, {start_ns}, {end_ns});
     item = &next;
     start_ns = end_ns;
-    end_ns += slowed(times[next.subject].ns, slowdown);
+    end_ns += times[next.subject].ns;
   }
   if (item == lane.items + lane.at) return;
   lane.at = static_cast<std::uint32_t>(item - lane.items);

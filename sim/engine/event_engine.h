@@ -32,10 +32,9 @@ struct DeviceClockOptions {
     return backward ? backward_dispatch.ns : dispatch.ns;
   }
   std::int64_t host_ns(const HostCounts& done) const {
-    return (done.launches - done.backward_launches) * launch.ns +
-           (done.dispatches - done.backward_dispatches) * dispatch.ns +
-           done.backward_launches * backward_launch.ns +
-           done.backward_dispatches * backward_dispatch.ns;
+    return done.launches * launch.ns + done.dispatches * dispatch.ns +
+           done.backward_launches * (backward_launch.ns - launch.ns) +
+           done.backward_dispatches * (backward_dispatch.ns - dispatch.ns);
   }
 };
 
@@ -216,6 +215,7 @@ class EventEngine {
   std::size_t collectives_ = 0;
   std::span<const std::uint32_t> collectives_of_group_;
   Straggling straggling_;
+  std::vector<Duration> slowed_times_;  // `StepCosts::times` of kernels beside a collective
   bool by_group_;
   std::vector<DeviceState> devices_;
   std::vector<LaneState> lanes_;
