@@ -161,18 +161,29 @@ TEST_F(CheckpointFolder, ACheckpointOfTheRunIsKnownByAnyPath) {
 }
 
 TEST_F(CheckpointFolder, WhatARunDoesNotFollowIsSetAside) {
+  const auto renamed = [&](const char* name, const char* to) {
+    return SetAside{.from = place_.path() / name, .to = place_.path() / to};
+  };
   for (const int step : {10, 20, 30}) write_checkpoint(place_.path(), step);
-  const fs::path aside = place_.path() / "set-aside-step-00000030";
-  EXPECT_THAT(set_aside_later(place_.path(), 20), ElementsAre(aside));
-  EXPECT_EQ(why_not_whole(aside), std::nullopt);
+  EXPECT_THAT(set_aside_later(place_.path(), 20),
+              ElementsAre(renamed("step-00000030", "set-aside-step-00000030")));
+  EXPECT_EQ(why_not_whole(place_.path() / "set-aside-step-00000030"), std::nullopt);
   write_checkpoint(place_.path(), 30);
   EXPECT_THAT(set_aside_later(place_.path(), 10),
-              ElementsAre(place_.path() / "set-aside-step-00000020",
-                          place_.path() / "set-aside-step-00000030.2"));
+              ElementsAre(renamed("step-00000020", "set-aside-step-00000020"),
+                          renamed("step-00000030", "set-aside-step-00000030.2")));
   EXPECT_EQ(newest_whole(place_.path(), passed_over_)->step, 10);
   EXPECT_THAT(set_aside_later(place_.path(), 10), ::testing::IsEmpty());
   EXPECT_THAT(set_aside_later(place_.path(), -1),
-              ElementsAre(place_.path() / "set-aside-step-00000010"));
+              ElementsAre(renamed("step-00000010", "set-aside-step-00000010")));
+}
+
+TEST_F(CheckpointFolder, WhatWasSetAsideIsPutBack) {
+  for (const int step : {10, 20, 30}) write_checkpoint(place_.path(), step);
+  const std::vector<NamedCheckpoint> before = named_checkpoints(place_.path());
+  put_back(set_aside_later(place_.path(), 10));
+  EXPECT_EQ(named_checkpoints(place_.path()), before);
+  EXPECT_EQ(newest_whole(place_.path(), passed_over_)->step, 30);
 }
 
 TEST_F(CheckpointFolder, WhatAnInterruptedSaveLeftIsRemovedAlone) {
