@@ -566,6 +566,23 @@ TEST_F(Checkpoints, SigtermSavesAndLeaves) {
   EXPECT_EQ(steps("run").back(), done);
 }
 
+// So many files, each synced, take longer than the signal needs.
+TEST_F(Checkpoints, CtrlCLeavesNothingOfARewrite) {
+  ASSERT_EQ(train("-o run --steps 2").code, 0);
+  StartedProgram program(
+      {SHARDSCOPE_PROGRAM, "checkpoint", "reshard", "run", "--world", "1000", "-o", "again"},
+      workplace_.path());
+  ASSERT_TRUE(comes_true(
+      [&] { return workplace_.has(".again.partial/shard-00000-of-01000.safetensors"); }));
+  ::kill(program.id(), SIGINT);
+  const auto outcome = program.wait(long_enough);
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->code, 130);
+  EXPECT_THAT(outcome->errors, HasSubstr("interrupted; nothing was left"));
+  EXPECT_FALSE(workplace_.has(".again.partial"));
+  EXPECT_FALSE(workplace_.has("again"));
+}
+
 class NotFinite : public Checkpoints {
  protected:
   Outcome train_under(const std::string& policy, const std::string& run,
