@@ -247,6 +247,20 @@ bool EventEngine::core_is_taken(const LaneState& lane) {
          device_of(lane).sharing.runs(Share::collective);
 }
 
+/// Counts the devices that compute: whether kernels get another share of the host's cores. Where
+/// collectives need the cores that compute, these keep them busy as well.
+bool EventEngine::share_cores() {
+  const std::vector<double>& factors = costs_.core_sharing;
+  if (factors.empty()) return false;
+  const auto busy = std::ranges::count_if(devices_, [&](const DeviceState& device) {
+    return device.sharing.runs(Share::compute) ||
+           (costs_.clock.sharing.compute_waits && device.sharing.runs(Share::collective));
+  });
+  const auto known = std::min(static_cast<std::size_t>(busy), factors.size());
+  const double factor = known == 0 ? 1 : factors[known - 1];
+  return std::exchange(core_factor_, factor) != factor;
+}
+
 /// The last collective of a device has ended.
 void EventEngine::give_core(const DeviceState& device) {
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
@@ -311,6 +325,7 @@ void EventEngine::run(std::size_t index) {
 void EventEngine::set_pace(std::size_t index) {
   LaneState& lane = lanes_[index];
   lane.slowdown = device_of(lane).sharing.slowdown(lane.share);
+  if (lane.share == Share::compute) lane.slowdown *= core_factor_;
   next_ns_[index] = lane.since_ns + remaining_ns(lane.left_ns, lane.slowdown);
 }
 
@@ -447,10 +462,11 @@ void EventEngine::happen(std::int64_t next_ns) {
     const Sharing::Load before = std::exchange(device.load, device.sharing.load());
     device.changes = device.load != before;
   }
+  const bool cores_change = share_cores();
   // Once all have started: what starts at the same moment slows each other from the beginning.
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
     if (lanes_[lane].state == State::runs &&
-        (device_of(lanes_[lane]).changes || lanes_[lane].since_ns == now_ns_))
+        (cores_change || device_of(lanes_[lane]).changes || lanes_[lane].since_ns == now_ns_))
       change_pace(lane);
 }
 
