@@ -139,6 +139,21 @@ void apply_attention(const PytorchOptions& options, const GpuKind& gpu, const Mo
                    .attention = switches};
 }
 
+/// torchtitan's Attention stands in the place of LlamaAttention; its other layers run the same
+/// operators as those of transformers.
+void apply_layers(const PytorchOptions& options, const Model& model, eager::TrainingSetup& setup) {
+  constexpr std::string_view name = "--layers";
+  constexpr std::array<Choice<bool>, 2> layers{{{"transformers", false}, {"torchtitan", true}}};
+  setup.model.torchtitan_attention = chosen(layers, options.layers.value_or("transformers"), name);
+  if (!setup.model.torchtitan_attention) return;
+  if (model.family != "llama" || setup.model.attention == eager::AttentionImplementation::eager)
+    throw Error({.where = std::string(name),
+                 .what = fmt::format("torchtitan's attention is Llama's, over "
+                                     "scaled_dot_product_attention; the model is a {}",
+                                     model.family),
+                 .way_out = "give a Llama without --attention eager, or leave it out"});
+}
+
 void apply_optimizer(const PytorchOptions& options, const JobOptions& given, const Job& job,
                      eager::TrainingSetup& setup) {
   eager::OptimizerSettings& optimizer = setup.loop.optimizer;
@@ -281,6 +296,7 @@ void PytorchOptions::refuse_under_native() const {
   const std::pair<bool, std::string_view> foreign[] = {
       {pytorch.has_value(), "--pytorch"},
       {attention.has_value(), "--attention"},
+      {layers && *layers != "transformers", "--layers"},
       {optimizer_implementation.has_value(), "--optimizer-implementation"},
       {transformers && *transformers != "5", "--transformers"},
       {dropout && *dropout != "off", "--dropout"},
@@ -336,6 +352,10 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
                  {"NAME",
                   "eager, or the first kernel that PyTorch may choose: math, efficient, flash, "
                   "cudnn (default: eager where config.json says so, else cudnn)"});
+  command.option("--layers", options.layers,
+                 {"transformers|torchtitan",
+                  "torchtitan: a Llama's attention as torchtitan's model.py has it, with complex "
+                  "numbers and repeated keys and values (default: transformers)"});
   command.option("--optimizer-implementation", options.optimizer_implementation,
                  {"foreach|fused|loop", "default: foreach, as PyTorch on GPUs"});
   command.option("--dropout", options.dropout, {"on|off", "on: the values of the config"});
@@ -387,6 +407,7 @@ void apply_pytorch_options(const PytorchOptions& options, const JobOptions& give
   apply_loss(options, model, setup);
   setup.model.dropout = chosen(on_off, options.dropout.value_or("on"), "--dropout");
   apply_attention(options, gpu, model, setup);
+  apply_layers(options, model, setup);
   apply_optimizer(options, given, job, setup);
   apply_float8(options, setup);
   if (options.compile) setup.compiled = compile_scope_of(options);

@@ -56,7 +56,7 @@ class Rules {
 
   bool fits(const Run& run, const Operation& op) const {
     if (op.work == Operation::no_work || op.kind == OperationKind::copy) return false;
-    if (!joins(schedule_.works[op.work].kind)) return false;
+    if (!joins(schedule_.works[op.work].kind) || is_complex(op)) return false;
     if (!fuses_attention_ && is_of_attention(schedule_, op)) return false;
     const std::string_view graph = compiled_graph(schedule_, op, scope_);
     if (scope_ != CompileScope::none && graph.empty()) return false;
@@ -90,6 +90,11 @@ class Rules {
   }
 
  private:
+  /// torch.compile makes no kernels of complex numbers. Source: PyTorch torch/_inductor/lowering.py
+  /// (unsupported_input_tensor).
+  bool is_complex(const Operation& op) const {
+    return fusion_ == KernelFusion::compiled && schedule_.name(op) == "aten.mul.complex";
+  }
   /// In the forward the factor of the scores comes before attention's softmax, in the backward
   /// after it.
   bool begins_with_softmax(const Operation& op) const {

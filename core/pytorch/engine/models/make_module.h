@@ -49,6 +49,8 @@ struct ModelSettings {
   /// (torchtune's set_num_output_chunks). 0: whole.
   int logit_chunks = 0;
   bool dropout = true;  ///< false: as if the config's probabilities were 0
+  /// Of families with LlamaAttention: torchtitan's Attention in its place (torchtitan_attention.h).
+  bool torchtitan_attention = false;
   /// Whether an attention mask that is given masks anything.
   bool masks_something = true;
   /// torch.compile traces the forward: a causal mask is made even where attention could do without.
