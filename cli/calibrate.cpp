@@ -178,10 +178,12 @@ HardwareProfile profile_of(const Measured& measured) {
                           .collectives = c.collectives,
                           .collective_memory = c.collective_memory,
                           .straggling = c.straggling,
+                          .core_sharing = c.core_sharing,
                           .compute_slowdown = c.compute_slowdown,
                           .collective_slowdown = c.collective_slowdown,
                           .compute_waits = c.compute_waits};
   if (!c.straggling.empty()) profile.provenance["straggling"] = here;
+  if (!c.core_sharing.empty()) profile.provenance["core_sharing"] = here;
   if (c.first_step_overhead) profile.provenance["first_step_overhead"] = here;
   if (c.peak_bfloat16) profile.provenance["peak_bfloat16"] = here;
   if (c.context_memory) profile.provenance["context_memory"] = here;
@@ -279,6 +281,10 @@ std::string human_text(const HardwareProfile& profile, const Files& files, doubl
     text += fmt::format("  the last rank     is {} late after {} of compute\n",
                         rounded_text(profile.straggling.back().wait),
                         rounded_text(profile.straggling.back().compute));
+  if (!profile.core_sharing.empty())
+    text += fmt::format(
+        "  one rank alone    takes {:.0f}% of the time that each takes while all compute\n",
+        profile.core_sharing.front().time_share * 100);
   text += fmt::format("{} kernels and {} collectives in {:.1f} s, written to {}\n",
                       profile.kernels.size(), profile.collectives.size(), elapsed_s, files.profile);
   return files.figure ? text + fmt::format("collectives drawn in {}\n", *files.figure) : text;

@@ -7,15 +7,18 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <system_error>
 #include <vector>
 
+#include "backend/base/core_binding.h"
 #include "backend/checkpoint/checkpoint_folder.h"
 #include "backend/checkpoint/checkpoint_reader.h"
 #include "backend/checkpoint/foreign_reader.h"
 #include "backend/checkpoint/rewrite.h"
 #include "backend/checkpoint/torch_export.h"
+#include "backend/train/stop_request.h"
 #include "cli/output_options.h"
 #include "cli/output_path.h"
 #include "cli/progress_line.h"
@@ -195,6 +198,12 @@ ExitCode list(const CheckpointOptions& options, const std::vector<fs::path>& pla
   return ExitCode::done;
 }
 
+/// More do not make a disk faster.
+int reading_threads() {
+  constexpr int most = 8;
+  return std::min(most, cores_at_start());
+}
+
 struct Verified {
   std::vector<std::string> faults;
   std::int64_t bytes = 0;
@@ -229,7 +238,7 @@ Verified verified(const fs::path& folder) {
       verify_foreign(folder, result);
     } else {
       CheckpointReader reader(folder);
-      result.faults = reader.verify();
+      result.faults = reader.verify(reading_threads());
       result.bytes = reader.bytes_read();
     }
   } catch (const Error& error) {
@@ -293,6 +302,32 @@ int world_of(const CheckpointOptions& options, std::int64_t unless_given) {
   throw Error(
       {.where = "--world", .what = fmt::format("expected 1 to {}, got {}", most_ranks, world)});
 }
+
+/// A checkpoint that is written again: Ctrl-C ends it at the next read, and what was begun is
+/// removed.
+class InterruptibleCheckpoint final : public Checkpoint {
+ public:
+  explicit InterruptibleCheckpoint(std::unique_ptr<Checkpoint> checkpoint)
+      : checkpoint_(std::move(checkpoint)) {}
+
+  const fs::path& folder() const override { return checkpoint_->folder(); }
+  fs::path config() const override { return checkpoint_->config(); }
+  const CheckpointIndex& index() const override { return checkpoint_->index(); }
+  std::vector<Tensor> tensors() const override { return checkpoint_->tensors(); }
+  std::optional<Tensor> find(const std::string& name) const override {
+    return checkpoint_->find(name);
+  }
+  void read(const std::string& tensor, std::int64_t first, std::span<float> out) override {
+    if (stop_.asked())
+      throw Error(
+          {.where = {}, .what = "interrupted; nothing was left", .code = ExitCode::interrupted});
+    checkpoint_->read(tensor, first, out);
+  }
+
+ private:
+  StopRequest stop_;
+  std::unique_ptr<Checkpoint> checkpoint_;
+};
 
 enum class Layout { sharded, full, dcp, accelerate, trainer };
 
@@ -411,15 +446,15 @@ ExitCode rewrite(const CheckpointOptions& options, const std::vector<fs::path>& 
   const fs::path from = one_checkpoint(places);
   refuse_over_input(place, from, "-o");
   line.update(fmt::format("reads {}", from.string()));
-  const std::unique_ptr<Checkpoint> checkpoint = open_any(options, from);
+  InterruptibleCheckpoint checkpoint(open_any(options, from));
   if (to != Layout::full && to != Layout::sharded)
-    return export_folder(options, *checkpoint, place, to);
+    return export_folder(options, checkpoint, place, to);
   // Another library's checkpoint becomes one file, unless --world says otherwise.
-  const int saved_by = is_foreign(from) ? 1 : checkpoint->index().layout.world;
+  const int saved_by = is_foreign(from) ? 1 : checkpoint.index().layout.world;
   if (to == Layout::full)
-    merge(*checkpoint, place);
+    merge(checkpoint, place);
   else
-    reshard(*checkpoint, world_of(options, saved_by), place);
+    reshard(checkpoint, world_of(options, saved_by), place);
   return tell_written(options, place, from);
 }
 

@@ -27,7 +27,10 @@ std::vector<Cell> statistics_cells(const MemoryStatistics& s) {
           any ? percent(s.within_a_tenth) : "-",
           {any ? error_text(s.worst_error) : "-", error_paint(s.worst_error)},
           part(s.ran_right, s.ran),
-          part(s.failed_right, s.failed)};
+          part(s.failed_right, s.failed),
+          std::to_string(s.rates),
+          s.rates > 0 ? percent(s.median_abs_rate_error) : "-",
+          {s.rates > 0 ? error_text(s.mean_rate_error) : "-", error_paint(s.mean_rate_error)}};
 }
 
 std::string statistics_table(std::span<const ValidatedFineTuning> rows, const Painter& painter) {
@@ -38,7 +41,10 @@ std::string statistics_table(std::span<const ValidatedFineTuning> rows, const Pa
                {"within 10%", Align::right},
                {"worst", Align::right},
                {"ran, fits", Align::right},
-               {"out of memory, does not fit", Align::right}});
+               {"out of memory, does not fit", Align::right},
+               {"tokens/s", Align::right},
+               {"median", Align::right},
+               {"bias", Align::right}});
   for (const MemoryStatistics& source : statistics_by_source(rows))
     table.row(statistics_cells(source));
   table.rule();
@@ -55,12 +61,20 @@ std::string rows_table(std::span<const ValidatedFineTuning> rows, const Painter&
                {"predicted", Align::right},
                {"measured", Align::right},
                {"error", Align::right},
+               {"tokens/s", Align::right},
+               {"measured", Align::right},
+               {"error", Align::right},
                {"fits", Align::left}});
+  const auto rate = [](const std::optional<double>& tokens) {
+    return tokens ? fmt::format("{:.0f}", *tokens) : std::string("-");
+  };
   const auto text = [](const std::optional<Bytes>& bytes) {
     return bytes ? rounded_text(*bytes) : std::string("-");
   };
   for (const ValidatedFineTuning& row : rows) {
     const std::optional<double> error = row.counts() ? std::optional(row.error()) : std::nullopt;
+    const std::optional<double> slower =
+        row.has_rates() ? std::optional(row.rate_error()) : std::nullopt;
     table.row({std::to_string(row.number),
                row.model,
                row.method,
@@ -69,6 +83,9 @@ std::string rows_table(std::span<const ValidatedFineTuning> rows, const Painter&
                text(row.predicted),
                row.out_of_memory ? "out of memory" : text(row.measured),
                {error_text(error), error_paint(error)},
+               rate(row.predicted_rate),
+               rate(row.measured_rate),
+               {error_text(slower), error_paint(slower)},
                row.predicted ? (row.fits ? "yes" : "no") : row.skipped});
   }
   return table.text(painter);
@@ -92,6 +109,9 @@ Json json_of(const ValidatedFineTuning& row) {
           {"predicted_bytes", bytes_of(row.predicted)},
           {"measured_bytes", bytes_of(row.measured)},
           {"error_share", row.counts() ? Json(row.error()) : Json()},
+          {"predicted_tokens_per_s", row.predicted_rate ? Json(*row.predicted_rate) : Json()},
+          {"measured_tokens_per_s", row.measured_rate ? Json(*row.measured_rate) : Json()},
+          {"tokens_per_s_error_share", row.has_rates() ? Json(row.rate_error()) : Json()},
           {"fits", row.predicted ? Json(row.fits) : Json()},
           {"ran_out_of_memory", row.out_of_memory},
           {"skipped", row.predicted ? Json() : Json(row.skipped)},
@@ -106,6 +126,9 @@ Json json_of(const MemoryStatistics& s) {
           {"mean_error_share", of_some(s.mean_error)},
           {"within_a_tenth_share", of_some(s.within_a_tenth)},
           {"worst_error_share", of_some(s.worst_error)},
+          {"rates", s.rates},
+          {"rate_median_abs_error_share", s.rates > 0 ? Json(s.median_abs_rate_error) : Json()},
+          {"rate_mean_error_share", s.rates > 0 ? Json(s.mean_rate_error) : Json()},
           {"ran", s.ran},
           {"ran_and_fits", s.ran_right},
           {"out_of_memory", s.failed},

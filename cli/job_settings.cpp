@@ -86,7 +86,11 @@ void refuse_changes(const JobOptions& job) {
       {job.offload.has_value(), "--offload"},
       {job.memory_budget.has_value(), "--memory-budget"},
       {job.precision.has_value(), "--precision"},
-      {job.tokens_per_batch.has_value(), "--tokens-per-batch"}};
+      {job.tokens_per_batch.has_value(), "--tokens-per-batch"},
+      {job.pipeline_schedule.has_value(), "--pipeline-schedule"},
+      {job.pipeline_stages.has_value(), "--pipeline-stages"},
+      {job.pipeline_checkpoint.has_value(), "--pipeline-checkpoint"},
+      {job.stages_per_rank.has_value(), "--stages-per-rank"}};
   for (const auto& [is_given, name] : changes)
     if (is_given)
       throw Error({.where = std::string(name),

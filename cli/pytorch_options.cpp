@@ -72,10 +72,16 @@ struct LossChoice {
   eager::LanguageLoss of_model = eager::LanguageLoss::upcast;
   bool float_logits = false;
   int chunks = 0;
+  eager::Objective objective = eager::Objective::next_token;
 };
-constexpr std::array<Choice<LossChoice>, 4> losses{
+constexpr std::array<Choice<LossChoice>, 8> losses{
     {{"model", {}},
      {"cut", {.of_model = eager::LanguageLoss::cut}},
+     {"tiles", {.of_model = eager::LanguageLoss::tiled, .objective = eager::Objective::supervised}},
+     {"dpo", {.of_model = eager::LanguageLoss::tiled, .objective = eager::Objective::preference}},
+     {"dpo-logits",
+      {.place = eager::LossPlace::after_model, .objective = eager::Objective::preference}},
+     {"grpo", {.of_model = eager::LanguageLoss::tiled, .objective = eager::Objective::policy}},
      {"outside", {.place = eager::LossPlace::after_model}},
      {"float", {.place = eager::LossPlace::after_model, .float_logits = true}}}};
 
@@ -94,13 +100,67 @@ LossChoice loss_of(std::string_view text) {
   return {.place = eager::LossPlace::after_model, .chunks = chunks};
 }
 
+constexpr std::array<Choice<eager::ReferencePolicy>, 3> references{
+    {{"none", eager::ReferencePolicy::none},
+     {"copy", eager::ReferencePolicy::copy},
+     {"adapter-off", eager::ReferencePolicy::without_adapter}}};
+
+/// What TRL's trainers ask of the head, and whose log-probabilities they compare with.
+void apply_objective(const PytorchOptions& options, eager::Objective objective,
+                     eager::TrainingSetup& setup) {
+  using enum eager::Objective;
+  const bool adapts = options.fine_tuning.peft.has_value();
+  setup.loop.objective = objective;
+  if (objective == next_token || objective == supervised) {
+    if (options.reference)
+      throw Error({.where = "--reference",
+                   .what = "only preferences and policies are compared with a reference",
+                   .way_out = "give --loss dpo or grpo, or leave it out"});
+  } else {
+    const std::string_view usual = objective == policy ? "none" : adapts ? "adapter-off" : "copy";
+    setup.loop.reference =
+        chosen(references, options.reference.value_or(std::string(usual)), "--reference");
+  }
+  if (setup.loop.reference == eager::ReferencePolicy::without_adapter && !adapts)
+    throw Error({.where = "--reference",
+                 .what = "there is no adapter that could be off",
+                 .way_out = "give --peft, or --reference copy"});
+  if (options.prompt && setup.model.loss != eager::LanguageLoss::tiled)
+    throw Error({.where = "--prompt",
+                 .what = "only --loss tiles, dpo and grpo leave tokens without a label out",
+                 .way_out = "give one of them, or leave it out"});
+  if (options.prompt && (*options.prompt < 0 || *options.prompt >= setup.loop.length))
+    throw Error({.where = "--prompt",
+                 .what = fmt::format("{} tokens are no part of sequences of {} tokens",
+                                     *options.prompt, setup.loop.length),
+                 .way_out = fmt::format("give 0 to {}, or a longer --seq", setup.loop.length - 1)});
+  setup.loop.prompt = options.prompt.value_or(0);
+  setup.model.tiled = {.entropy = true,
+                       .mean_logits = objective == preference,
+                       .top1 = objective != policy,
+                       .prompt = setup.loop.prompt};
+}
+
+/// TRL gathers the head's weight by itself there (maybe_gather_lm_head_ctx).
+void check_gathers(const eager::TrainingSetup& setup) {
+  const auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup.runtime);
+  if (setup.model.loss != eager::LanguageLoss::tiled || zero == nullptr || zero->settings.stage < 3)
+    return;
+  throw Error({.where = "--loss",
+               .what = "TRL's head under ZeRO-3 is not modelled",
+               .way_out = "give ZeRO-2 or FSDP, or --loss model, which needs more memory"});
+}
+
 void apply_loss(const PytorchOptions& options, const Model& model, eager::TrainingSetup& setup) {
   const LossChoice loss = loss_of(options.loss.value_or("model"));
   setup.loop.loss = loss.place;
   setup.model.loss = loss.of_model;
   setup.model.float_logits = loss.float_logits;
   if (loss.chunks > 0) setup.model.logit_chunks = setup.loop.loss_chunks = loss.chunks;
-  const bool is_special = loss.of_model == eager::LanguageLoss::cut || loss.chunks > 0;
+  apply_objective(options, loss.objective, setup);
+  check_gathers(setup);
+  const bool is_special = loss.of_model == eager::LanguageLoss::cut ||
+                          loss.objective != eager::Objective::next_token || loss.chunks > 0;
   if (is_special && !eager::makes_language_loss(model))
     throw Error({.where = "--loss",
                  .what = fmt::format("{} makes no logits that this loss takes", model.class_name),
@@ -137,6 +197,21 @@ void apply_attention(const PytorchOptions& options, const GpuKind& gpu, const Mo
                                         usual_compute_capability % 10));
   setup.session = {.compute_capability = gpu.compute_capability.value_or(usual_compute_capability),
                    .attention = switches};
+}
+
+/// torchtitan's Attention stands in the place of LlamaAttention; its other layers run the same
+/// operators as those of transformers.
+void apply_layers(const PytorchOptions& options, const Model& model, eager::TrainingSetup& setup) {
+  constexpr std::string_view name = "--layers";
+  constexpr std::array<Choice<bool>, 2> layers{{{"transformers", false}, {"torchtitan", true}}};
+  setup.model.torchtitan_attention = chosen(layers, options.layers.value_or("transformers"), name);
+  if (!setup.model.torchtitan_attention) return;
+  if (model.family != "llama" || setup.model.attention == eager::AttentionImplementation::eager)
+    throw Error({.where = std::string(name),
+                 .what = fmt::format("torchtitan's attention is Llama's, over "
+                                     "scaled_dot_product_attention; the model is a {}",
+                                     model.family),
+                 .way_out = "give a Llama without --attention eager, or leave it out"});
 }
 
 void apply_optimizer(const PytorchOptions& options, const JobOptions& given, const Job& job,
@@ -239,6 +314,15 @@ void apply_liger(const PytorchOptions& options, const Model& model, eager::Train
     throw Error({.where = "--liger",
                  .what = "Liger's kernels inside of compiled code are not predicted",
                  .way_out = "leave out Liger, or compile nothing"});
+  if (kernels.fused_linear_cross_entropy && setup.model.loss == eager::LanguageLoss::tiled)
+    throw Error({.where = "--liger",
+                 .what = "fused_linear_cross_entropy takes the head's place, which computes the "
+                         "tiles of --loss",
+                 .way_out = "give --liger rope+rms_norm+swiglu, or leave out --loss"});
+  if (kernels.rope && setup.model.torchtitan_attention)
+    throw Error({.where = "--liger",
+                 .what = "torchtitan's attention turns queries and keys itself, without rope",
+                 .way_out = "give --liger rms_norm+swiglu, or leave out --layers"});
   setup.model.liger = kernels;
 }
 
@@ -278,10 +362,13 @@ void PytorchOptions::refuse_under_native() const {
   const std::pair<bool, std::string_view> foreign[] = {
       {pytorch.has_value(), "--pytorch"},
       {attention.has_value(), "--attention"},
+      {layers && *layers != "transformers", "--layers"},
       {optimizer_implementation.has_value(), "--optimizer-implementation"},
       {transformers && *transformers != "5", "--transformers"},
       {dropout && *dropout != "off", "--dropout"},
       {loss && *loss != "outside", "--loss"},
+      {reference.has_value(), "--reference"},
+      {prompt.has_value(), "--prompt"},
       {float8.has_value(), "--float8"},
       {compile.has_value(), "--compile"},
       {liger.has_value(), "--liger"},
@@ -333,16 +420,32 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
                  {"NAME",
                   "eager, or the first kernel that PyTorch may choose: math, efficient, flash, "
                   "cudnn (default: eager where config.json says so, else cudnn)"});
+  command.option("--layers", options.layers,
+                 {"transformers|torchtitan",
+                  "torchtitan: a Llama's attention as torchtitan's model.py has it, with complex "
+                  "numbers and repeated keys and values (default: transformers)"});
   command.option("--optimizer-implementation", options.optimizer_implementation,
                  {"foreach|fused|loop", "default: foreach, as PyTorch on GPUs"});
   command.option("--dropout", options.dropout, {"on|off", "on: the values of the config"});
-  command.option("--loss", options.loss,
-                 {"model|cut|outside|float|chunks:N",
-                  "model: the model computes the loss from labels. cut: the model computes it by "
-                  "cut-cross-entropy, without logits. outside: cross-entropy after the model. "
-                  "float: as outside, and the model returns its logits in float32. chunks:N: as "
-                  "outside, and the model returns its logits in N parts, as for torchtune's "
-                  "CEWithChunkedOutputLoss (default: model)"});
+  command.option(
+      "--loss", options.loss,
+      {"model|cut|tiles|dpo|dpo-logits|grpo|outside|float|chunks:N",
+       "model: the model computes the loss from labels. cut: the model computes it by "
+       "cut-cross-entropy, without logits. tiles: as TRL's SFTTrainer, of logits in "
+       "tiles; dpo, grpo: its DPOTrainer, for which --batch counts pairs, and its "
+       "GRPOTrainer's step on given completions. outside: cross-entropy after the model. "
+       "float: as outside, and the model returns its logits in float32. chunks:N: as "
+       "outside, and the model returns its logits in N parts, as for torchtune's "
+       "CEWithChunkedOutputLoss (default: model)"});
+  command.option("--reference", options.reference,
+                 {"none|copy|adapter-off",
+                  "whose log-probabilities --loss dpo and grpo compare with: none that are "
+                  "computed in a step, a second model, or the model without its adapter (default: "
+                  "dpo: adapter-off with --peft, else copy; grpo: none)"});
+  command.option("--prompt", options.prompt,
+                 {"N",
+                  "tokens at the start of each sequence that --loss tiles, dpo and grpo do "
+                  "not score (default: 0)"});
   command.option(
       "--float8", options.float8,
       {"tensorwise|rowwise",
@@ -384,6 +487,7 @@ void apply_pytorch_options(const PytorchOptions& options, const JobOptions& give
   apply_loss(options, model, setup);
   setup.model.dropout = chosen(on_off, options.dropout.value_or("on"), "--dropout");
   apply_attention(options, gpu, model, setup);
+  apply_layers(options, model, setup);
   apply_optimizer(options, given, job, setup);
   apply_float8(options, setup);
   if (options.compile) setup.compiled = compile_scope_of(options);

@@ -12,8 +12,10 @@
 namespace shardscope {
 
 struct PytorchOptions {
-  std::optional<std::string> pytorch, transformers, attention, optimizer_implementation, dropout,
-      loss, float8, compile, liger, optimizer_in_backward, activation_offloading;
+  std::optional<std::string> pytorch, transformers, attention, layers, optimizer_implementation,
+      dropout, loss, reference, float8, compile, liger, optimizer_in_backward,
+      activation_offloading;
+  std::optional<std::int64_t> prompt;  ///< tokens
   FineTuningOptions fine_tuning;
   std::optional<std::string> allocator;  ///< of simulate and plan alone: cli/allocator_option.h
 

@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
+#include <variant>
 
 #include "cli/native_scenario.h"
 #include "cli/pytorch_given.h"
@@ -259,6 +261,25 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
     scenario.training.assumed.push_back(text);
   for (const std::string& text : scenario.model.assumed) scenario.training.assumed.push_back(text);
   return scenario;
+}
+
+void load_on_device(PytorchScenario& scenario) {
+  eager::TrainingSetup& setup = scenario.training.setup;
+  const bool of_trl = setup.model.loss == eager::LanguageLoss::tiled;
+  const bool plain = setup.world == 1 && std::holds_alternative<eager::PlainSetup>(setup.runtime);
+  const bool float8 = setup.float8.recipe != eager::parallel::Float8Recipe::none;
+  if (!of_trl || !plain || float8) return;
+  if (setup.fine_tuning) {
+    setup.fine_tuning->automatic_map = true;
+    return;
+  }
+  const auto base = std::make_shared<Model>(scenario.model);
+  for (Parameter& parameter : base->parameters)
+    if (setup.trainable_dtype && parameter.trainable) parameter.dtype = *setup.trainable_dtype;
+  eager::FineTuningSetup tuning;
+  tuning.base = base;
+  tuning.automatic_map = true;
+  eager::set_fine_tuning(std::move(tuning), setup);
 }
 
 const Model& base_of(const PytorchScenario& scenario) {

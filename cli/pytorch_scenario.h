@@ -39,6 +39,10 @@ const Model& base_of(const PytorchScenario& scenario);
 /// modelled.
 PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& question);
 
+/// TRL's trainers load on one device by device_map="auto": all weights out of one block. Changes
+/// nothing else. Source: TRL 1.16, trainer/utils.py (create_model_from_path).
+void load_on_device(PytorchScenario& scenario);
+
 /// Of set-up, the first two steps and the steady one.
 Schedule schedule_of(const PytorchScenario& scenario);
 

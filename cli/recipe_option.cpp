@@ -129,6 +129,14 @@ void take_liger(const Recipe& recipe, const JobSettings& settings) {
       fmt::format("no kernels of Liger: the tool does not turn them on for the family {}", family));
 }
 
+/// A loss of the command line has a reference and prompts of its own.
+void take_loss(const Recipe& recipe, PytorchOptions& pytorch) {
+  if (pytorch.loss && *pytorch.loss != recipe.loss) return;
+  if (!recipe.loss.empty()) fill_unset(pytorch.loss, recipe.loss);
+  if (!recipe.reference.empty()) fill_unset(pytorch.reference, recipe.reference);
+  if (recipe.prompt) fill_unset(pytorch.prompt, *recipe.prompt);
+}
+
 void note(const Recipe& recipe, const OutputOptions& output) {
   for (const Finding& finding : recipe.findings)
     output.note(fmt::format("{}{}: {}: {}: {}{}", finding.file,
@@ -157,7 +165,7 @@ void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputO
   take_adapter(recipe, settings.pytorch.fine_tuning);
   if (recipe.length) fill_unset(settings.job.seq, *recipe.length);
   if (!recipe.attention.empty()) fill_unset(settings.pytorch.attention, recipe.attention);
-  if (!recipe.loss.empty()) fill_unset(settings.pytorch.loss, recipe.loss);
+  take_loss(recipe, settings.pytorch);
   take_liger(recipe, settings);
   if (recipe.world) fill_unset(place.world, *recipe.world);
   if (recipe.own_loop)

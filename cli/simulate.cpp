@@ -193,7 +193,10 @@ ExitCode run_pytorch(SimulateOptions& options) {
                                                        .pytorch = options.pytorch,
                                                        .place = options.place,
                                                        .gpu = gpu_of(hardware.profile)});
-  if (options.sharding.choice) take_place(scenario, *options.sharding.choice, hardware.profile);
+  if (options.sharding.choice)
+    take_place(scenario, *options.sharding.choice, hardware.profile);
+  else
+    load_on_device(scenario);
   planner::PytorchTraining& training = scenario.training;
   training.allocator = allocator_settings(options.pytorch.allocator, training.assumed);
   Prediction prediction = predict(scenario, hardware.profile);

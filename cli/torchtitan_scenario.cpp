@@ -162,6 +162,10 @@ void refuse_foreign(const PytorchQuestion& q) {
   refuse(q.pytorch.dropout && *q.pytorch.dropout != "off", "--dropout",
          "torchtitan's Llama has no dropout");
   refuse(q.pytorch.liger.value_or("off") != "off", "--liger", "torchtitan does not use Liger");
+  refuse(q.pytorch.reference.has_value(), "--reference", "torchtitan compares with no reference");
+  refuse(q.pytorch.prompt.has_value(), "--prompt", "torchtitan's tokens all have a label");
+  refuse(q.pytorch.layers.value_or("torchtitan") != "torchtitan", "--layers",
+         "torchtitan's layers are its own");
   refuse(q.pytorch.transformers.has_value(), "--transformers",
          "torchtitan's Llama is none of transformers");
   check_pytorch(q.pytorch.pytorch);
@@ -175,23 +179,14 @@ void refuse_foreign(const PytorchQuestion& q) {
   refuse(q.sharding.use_orig_params, "--use-orig-params", "it is FSDP1's");
 }
 
-struct PrecisionChoice {
-  std::string name;
-  Dtype parameters = Dtype::float32;
-  eager::fsdp2::MixedPrecisionPolicy policy;
-};
-
-PrecisionChoice precision_of(const JobOptions& job, std::vector<std::string>& assumed) {
+TrainingPrecision precision_of(const JobOptions& job, std::vector<std::string>& assumed) {
   if (!job.precision) assumed.emplace_back("precision bf16_mixed (--precision)");
   const std::string name = job.precision.value_or("bf16_mixed");
-  if (name == "fp32") return {.name = name};
-  if (name == "bf16") return {.name = name, .parameters = Dtype::bfloat16};
-  if (name == "bf16_mixed")
-    return {.name = name,
-            .policy = {.param_dtype = Dtype::bfloat16, .reduce_dtype = Dtype::float32}};
-  throw Error({.where = "--precision",
-               .what = fmt::format("torchtitan has no \"{}\"", name),
-               .way_out = "give fp32, bf16 or bf16_mixed"});
+  if (name != "fp32" && name != "bf16" && name != "bf16_mixed")
+    throw Error({.where = "--precision",
+                 .what = fmt::format("torchtitan has no \"{}\"", name),
+                 .way_out = "give fp32, bf16 or bf16_mixed"});
+  return parse_training_precision(name, "--precision");
 }
 
 /// Whether parameters are let go after forward.
@@ -204,16 +199,11 @@ bool reshards(const JobOptions& job) {
                .way_out = "give full_shard or shard_grad_op"});
 }
 
-void apply_checkpointing(const JobOptions& job, const Model& model, ParallelSettings& settings,
-                         std::vector<std::string>& assumed) {
-  if (!job.checkpointing) {
-    assumed.emplace_back("no activation checkpointing (--checkpointing)");
-    return;
-  }
-  const auto choice = eager::parse_checkpoint_choice(*job.checkpointing, "--checkpointing");
-  settings.checkpoint_every = choice.every;
-  settings.checkpoint = eager::checkpointing_of(model, choice).options;
-  settings.checkpoint.preserve_rng_state = false;
+eager::CheckpointChoice checkpointing_of(const JobOptions& job, std::vector<std::string>& assumed) {
+  if (job.checkpointing)
+    return eager::parse_checkpoint_choice(*job.checkpointing, "--checkpointing");
+  assumed.emplace_back("no activation checkpointing (--checkpointing)");
+  return {};
 }
 
 eager::OptimizerSettings optimizer_of(const PytorchQuestion& q, const Job& job) {
@@ -239,7 +229,7 @@ eager::OptimizerSettings optimizer_of(const PytorchQuestion& q, const Job& job) 
 
 /// torchtitan's float8 recipes; the output layer stays as it is.
 eager::parallel::Float8Settings float8_of(const PytorchQuestion& q,
-                                          const ParallelSettings& settings,
+                                          const std::vector<MeshAxis>& mesh,
                                           std::vector<std::string>& assumed) {
   using enum eager::parallel::Float8Recipe;
   if (!q.pytorch.float8) return {};
@@ -248,27 +238,26 @@ eager::parallel::Float8Settings float8_of(const PytorchQuestion& q,
     throw Error({.where = "--float8",
                  .what = fmt::format("expected tensorwise or rowwise, got \"{}\"", name)});
   eager::check_float8_device(q.gpu.compute_capability.value_or(90));
-  if (size_of_axis(settings.mesh, "tp") > 1)
+  if (size_of_axis(mesh, "tp") > 1)
     throw Error({.where = "--float8",
                  .what = "float8 is not predicted with a tensor axis",
                  .way_out = "leave tensor out of --mesh"});
   assumed.emplace_back(q.pytorch.compile
                            ? std::string(eager_float8_memory)
                            : "float8 runs without torch.compile, so its casts are slow");
-  const bool gathers = name == "tensorwise" && size_of_axis(settings.mesh, "dp_shard") > 1;
+  const bool gathers = name == "tensorwise" && size_of_axis(mesh, "dp_shard") > 1;
   return {.recipe = name == "tensorwise" ? tensorwise : rowwise,
           .fsdp_all_gather = gathers,
           .precompute_scale = gathers};
 }
 
-CompileScope compiled_of(const PytorchQuestion& q, const ParallelSettings& settings) {
+CompileScope compiled_of(const PytorchQuestion& q, const std::vector<MeshAxis>& mesh) {
   const CompileScope scope = compile_scope_of(q.pytorch);
   if (scope == CompileScope::model)
     throw Error({.where = "--compile",
                  .what = "torchtitan compiles each block by itself",
                  .way_out = "give blocks+loss, or blocks"});
-  const bool parted =
-      size_of_axis(settings.mesh, "tp") > 1 || size_of_axis(settings.mesh, "cp") > 1;
+  const bool parted = size_of_axis(mesh, "tp") > 1 || size_of_axis(mesh, "cp") > 1;
   if (scope != CompileScope::none && parted)
     throw Error({.where = "--compile",
                  .what = "compiled code is not predicted with an axis tensor or context",
@@ -297,7 +286,7 @@ Job sizes_of(const JobOptions& given, int stages) {
 }
 
 /// What stands beside an axis pp and was never compared with PyTorch.
-void refuse_beside_pipeline(const PytorchQuestion& q, const ParallelSettings& settings,
+void refuse_beside_pipeline(const PytorchQuestion& q, const std::vector<MeshAxis>& mesh,
                             const PipelineChoice& pipeline) {
   const auto refuse = [](bool given, std::string_view where, std::string_view what) {
     if (given)
@@ -306,29 +295,24 @@ void refuse_beside_pipeline(const PytorchQuestion& q, const ParallelSettings& se
            .what = fmt::format("{} is not predicted with a pipeline under torchtitan", what),
            .way_out = "leave it out, or leave pipeline out of --mesh"});
   };
-  refuse(size_of_axis(settings.mesh, "cp") > 1, "--mesh", "an axis context");
+  refuse(size_of_axis(mesh, "cp") > 1, "--mesh", "an axis context");
   refuse(q.pytorch.float8.has_value(), "--float8", "float8");
   refuse(compile_scope_of(q.pytorch) != CompileScope::none, "--compile", "compiled code");
   refuse(pipeline.checkpoint != PipelineCheckpoint::never, "--pipeline-checkpoint",
          "checkpointing of whole stages");
 }
 
-/// Stages, schedule and what is inside a stage.
-void apply_pipeline(const PytorchQuestion& q, const Job& job, const Model& model,
-                    TrainingPrecision precision, ParallelSettings& settings) {
-  const int stages = size_of_axis(settings.mesh, "pp");
+void check_pipeline(const PytorchQuestion& q, const Job& job, const planner::TorchtitanJob& asked) {
+  const int stages = size_of_axis(asked.mesh, "pp");
   if (stages == 1) return;
-  refuse_beside_pipeline(q, settings, job.pipeline);
+  refuse_beside_pipeline(q, asked.mesh, job.pipeline);
   const Mesh inside{.pipeline = stages,
-                    .replicate = size_of_axis(settings.mesh, "dp_replicate"),
-                    .shard = size_of_axis(settings.mesh, "dp_shard")};
-  if (const std::string why = planner::why_not_in_torchtitan(inside, precision); !why.empty())
+                    .replicate = size_of_axis(asked.mesh, "dp_replicate"),
+                    .shard = size_of_axis(asked.mesh, "dp_shard")};
+  if (const std::string why = planner::why_not_in_torchtitan(inside, asked.precision); !why.empty())
     throw mesh_error(why);
-  settings.schedule = planner::torchtitan_schedule(job.pipeline.schedule, "--pipeline-schedule");
+  planner::torchtitan_schedule(job.pipeline.schedule, "--pipeline-schedule");
   pipeline_setup({.mesh = inside}, job.pipeline, job.accumulate);
-  for (const int layers : blocks_of_stages(model, job.pipeline, stages, "--pipeline-stages"))
-    settings.stage_layers.push_back(layers);
-  settings.batch *= job.accumulate;
 }
 
 int rank_of(const PlaceOptions& place, int world) {
@@ -340,11 +324,8 @@ int rank_of(const PlaceOptions& place, int world) {
 }
 
 /// Ranks that have sequences of their own.
-int copies_of(const TorchtitanScenario& scenario) {
-  int copies = scenario.place.world;
-  for (const std::string_view axis : {"pp", "cp", "tp"})
-    copies /= size_of_axis(scenario.settings.mesh, axis);
-  return copies;
+int copies_of(const std::vector<MeshAxis>& mesh) {
+  return size_of_axis(mesh, "dp_replicate") * size_of_axis(mesh, "dp_shard");
 }
 
 Prediction predict_alone(const TorchtitanScenario& scenario, const HardwareProfile& profile) {
@@ -364,7 +345,7 @@ Prediction predict_alone(const TorchtitanScenario& scenario, const HardwareProfi
        .precision = scenario.precision,
        .compute = wide ? Dtype::float32 : Dtype::bfloat16,
        .tokens_per_step =
-           settings.batch * settings.length * settings.micro_batches * copies_of(scenario),
+           settings.batch * settings.length * settings.micro_batches * copies_of(settings.mesh),
        .compiled = scenario.compiled,
        .float8 = settings.float8.recipe != eager::parallel::Float8Recipe::none,
        .allocator = scenario.allocator},
@@ -378,30 +359,30 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   const std::vector<MeshAxis> axes = mesh_of(q.job, q.place);
   Job job = sizes_of(q.job, axes.front().size);
   TorchtitanScenario scenario{.model = trained_model(job)};
-  ParallelSettings& settings = scenario.settings;
-  settings.shape = eager::parallel::llama_shape(scenario.model);
-  settings.mesh = used_axes(axes);
   scenario.mesh = text_of_mesh(axes);
-  scenario.place.world = static_cast<int>(product_of(settings.mesh));
+  scenario.place.world = static_cast<int>(product_of(axes));
   scenario.place.rank = rank_of(q.place, scenario.place.world);
-  apply_tokens_per_batch(q.job, copies_of(scenario) * axes.front().size, job);
-  settings.batch = job.batch;
-  settings.length = job.seq;
-  settings.micro_batches = job.accumulate;
-  settings.sequence_parallel = settings.loss_parallel = true;
-  settings.reshard_after_forward = reshards(q.job);
-  settings.clips = job.clip > 0;
-  settings.float8 = float8_of(q, settings, scenario.assumed);
-  scenario.compiled = compiled_of(q, settings);
-  settings.optimizer = optimizer_of(q, job);
-  const PrecisionChoice precision = precision_of(q.job, scenario.assumed);
-  settings.dtype = precision.parameters;
-  settings.mixed_precision = precision.policy;
-  apply_pipeline(q, job, scenario.model, parse_training_precision(precision.name, "--precision"),
-                 settings);
-  scenario.precision = precision.name;
+  const std::vector<MeshAxis> mesh = used_axes(axes);
+  apply_tokens_per_batch(q.job, copies_of(mesh) * axes.front().size, job);
+  const eager::parallel::Float8Settings float8 = float8_of(q, mesh, scenario.assumed);
+  scenario.compiled = compiled_of(q, mesh);
+  planner::TorchtitanJob asked{.model = scenario.model,
+                               .mesh = mesh,
+                               .batch = job.batch,
+                               .length = job.seq,
+                               .micro_batches = job.accumulate,
+                               .reshards = reshards(q.job),
+                               .clips = job.clip > 0,
+                               .precision = precision_of(q.job, scenario.assumed),
+                               .optimizer = optimizer_of(q, job),
+                               .checkpointing = {},
+                               .pipeline = job.pipeline};
+  check_pipeline(q, job, asked);
+  asked.checkpointing = checkpointing_of(q.job, scenario.assumed);
+  ParallelSettings& settings = scenario.settings = planner::torchtitan_settings(asked);
+  settings.float8 = float8;
+  scenario.precision = name_of(asked.precision);
   scenario.strategy = q.job.strategy.value_or("full_shard");
-  apply_checkpointing(q.job, scenario.model, settings, scenario.assumed);
   check_divides(settings);
   const bool ring = size_of_axis(settings.mesh, "cp") > 1;
   constexpr int usual_capability = 90;

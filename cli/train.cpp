@@ -24,7 +24,9 @@
 #include "backend/launch/launcher.h"
 #include "backend/profile/job_notice.h"
 #include "backend/rendezvous/environment.h"
+#include "backend/train/checkpointer.h"
 #include "backend/train/fault_injector.h"
+#include "backend/train/load_state.h"
 #include "backend/train/train.h"
 #include "cli/device_choice.h"
 #include "cli/finished_run.h"
@@ -181,17 +183,27 @@ int threads_per_rank(const Job& job, const Environment& environment) {
 }
 
 /// Everything that a rank would find wrong, found before any is started.
-void check_data(const NativeScenario& scenario) {
+void check_data(const NativeScenario& scenario, std::int64_t next_token, std::int64_t steps_done) {
   const Job& job = scenario.job;
   const TokenStream tokens = TokenStream::open(job.data, job.token_format);
   require_usable(tokens,
-                 {.token_start = job.token_start,
+                 {.token_start = next_token,
                   .batch = job.batch,
                   .length = job.seq,
                   .micro_batches = job.accumulate,
                   .ranks = scenario.world,
                   .vocabulary = scenario.model.decoder->vocabulary},
-                 job.steps);
+                 std::max<std::int64_t>(1, job.steps - steps_done));
+}
+
+/// Where the job begins: what it goes on from, and its data. Nothing has been changed yet.
+void check_begin(const NativeScenario& scenario, const std::optional<ResumeChoice>& resume) {
+  std::shared_ptr<Checkpoint> checkpoint;
+  std::vector<std::string> passed_over;  // told when the ranks choose
+  if (resume) checkpoint = checkpoint_to_resume(*resume, scenario.job, scenario.world, passed_over);
+  if (!checkpoint) return check_data(scenario, scenario.job.token_start, 0);
+  require_loadable(*checkpoint, scenario.model, scenario.job.optimizer);
+  check_data(scenario, checkpoint->index().progress.next_token, checkpoint->index().progress.step);
 }
 
 /// Checkpoints are days of work: a run that starts does not write among those of another.
@@ -326,7 +338,8 @@ struct Prepared {
   std::unique_ptr<StartingNotice> starting = {};
 };
 Prepared prepare(const TrainCommand& options, const ResolvedJob& resolved,
-                 const Environment& environment, bool goes_on) {
+                 const Environment& environment, const std::optional<ResumeChoice>& resume) {
+  const bool goes_on = resume.has_value();
   const Job& job = resolved.job;
   NativeScenario scenario = native_scenario_of(job, job.ranks, 0);
   scenario.job.threads = job.threads > 0 ? job.threads : threads_per_rank(job, environment);
@@ -334,7 +347,7 @@ Prepared prepare(const TrainCommand& options, const ResolvedJob& resolved,
   const int ranks_here = started_here ? job.ranks : environment.local_world;
   check_memory(scenario, environment, ranks_here);  // lets go of the GPU, so before it is in use
   check_device(job);
-  check_data(scenario);
+  check_begin(scenario, resume);
   if (!goes_on) check_weights(scenario);
   const std::optional<HardwareChoice> hardware = machine_of(options, job);
   const RunFolder folder{job.output};
@@ -563,7 +576,7 @@ ExitCode run_train(const TrainCommand& options) {
       if (const auto hardware = machine_of(options, job))
         tell_machine(hardware->profile, job.strategy.precision, rank_options);
     }
-    if (leads) prepared.emplace(prepare(options, resolved, environment, resume.has_value()));
+    if (leads) prepared.emplace(prepare(options, resolved, environment, resume));
   } catch (const Error& error) {
     if (is_rank && leads) refuse_to_join(environment, error);  // they would wait for this rank
     throw;

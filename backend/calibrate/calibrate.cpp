@@ -20,6 +20,7 @@ namespace {
 constexpr Duration kernel_budget = 30_ms;
 constexpr Duration collective_budget = 40_ms;
 constexpr Duration step_budget = 4_s;
+constexpr Duration core_sharing_budget = 3_s;
 constexpr Bytes contended_bytes = 8_MiB;
 /// Of all ranks' payloads, so that each finds the caches cold.
 constexpr Bytes more_than_caches = 64_MiB;
@@ -43,6 +44,7 @@ class Calibrator {
     measure_overhead();
     for (const Schedule& step : plan_.steps) measure_step(step);
     result_.straggling = pooled(std::move(result_.straggling));
+    measure_core_sharing();
     measure_kernels();
     measure_memory();
     if (!device_.memory().is_host()) result_.host_copies = time_host_copies(device_.memory());
@@ -82,6 +84,16 @@ class Calibrator {
     std::ranges::copy(times.straggling, std::back_inserter(result_.straggling));
     std::ranges::copy_if(times.kernels, std::back_inserter(result_.kernels),
                          [&](const KernelSample& sample) { return !known(sample.kernel); });
+  }
+
+  /// By the shortest step, whose micro-batch is as small as a pipeline's.
+  void measure_core_sharing() {
+    const bool on_one_host = plan_.cores.ranks == world_.size();
+    if (plan_.steps.empty() || world_.size() == 1 || !device_.memory().is_host() || !on_one_host)
+      return;
+    progress_("the training step on some of the ranks");
+    result_.core_sharing =
+        time_core_sharing(world_, device_, plan_.steps.back(), core_sharing_budget);
   }
 
   void measure_kernels() {

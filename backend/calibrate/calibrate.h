@@ -42,6 +42,8 @@ struct Calibration {
   std::optional<Bytes> context_memory;
   std::vector<CollectiveMemory> collective_memory;
   std::vector<StragglingSample> straggling;  ///< by compute, shortest first; none with one rank
+  /// By ranks, fewest first; none with one rank, of a GPU, or on several hosts.
+  std::vector<CoreSharingSample> core_sharing;
   double compute_slowdown = 1;
   double collective_slowdown = 1;
   bool compute_waits = false;  ///< collectives need a core that computes, so that no kernel starts

@@ -31,10 +31,8 @@ constexpr std::string_view partial_suffix = ".partial";
                .code = ExitCode::outside});
 }
 
-void sync_folder(const fs::path& folder) {
-  const FileDescriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // A file system that cannot sync folders says EINVAL.
-  if (descriptor.valid() && ::fsync(descriptor.get()) != 0 && errno != EINVAL) fail(folder, errno);
+void rename_to(const fs::path& from, const fs::path& to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0) fail(to, errno);
 }
 
 /// Names in a folder; none where it is not there.
@@ -61,6 +59,12 @@ std::string why_not_whole(const fs::path& folder, const StoredFile& file) {
 }
 
 }  // namespace
+
+void sync_folder(const fs::path& folder) {
+  const FileDescriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // A file system that cannot sync folders says EINVAL.
+  if (descriptor.valid() && ::fsync(descriptor.get()) != 0 && errno != EINVAL) fail(folder, errno);
+}
 
 fs::path checkpoints_of(const fs::path& run) { return run / "checkpoints"; }
 
@@ -120,19 +124,24 @@ std::optional<std::int64_t> step_among(const fs::path& checkpoints, const fs::pa
   return std::nullopt;
 }
 
-std::vector<fs::path> set_aside_later(const fs::path& checkpoints, std::int64_t step) {
-  std::vector<fs::path> places;
+std::vector<SetAside> set_aside_later(const fs::path& checkpoints, std::int64_t step) {
+  std::vector<SetAside> all;
   for (const NamedCheckpoint& one : named_checkpoints(checkpoints)) {
     if (one.step <= step) continue;
     const std::string name = "set-aside-" + checkpoint_name(one.step);
     fs::path place = checkpoints / name;
     for (int again = 2; is_there(place); ++again)
       place = checkpoints / fmt::format("{}.{}", name, again);
-    if (std::rename(one.folder.c_str(), place.c_str()) != 0) fail(place, errno);
-    places.push_back(std::move(place));
+    rename_to(one.folder, place);
+    all.push_back({.from = one.folder, .to = std::move(place)});
   }
-  if (!places.empty()) sync_folder(checkpoints);
-  return places;
+  if (!all.empty()) sync_folder(checkpoints);
+  return all;
+}
+
+void put_back(const std::vector<SetAside>& set_aside) {
+  for (const SetAside& one : set_aside) rename_to(one.to, one.from);
+  if (!set_aside.empty()) sync_folder(set_aside.front().from.parent_path());
 }
 
 void remove_partial(const fs::path& checkpoints) {

@@ -46,13 +46,22 @@ std::optional<NamedCheckpoint> newest_whole(const std::filesystem::path& checkpo
 std::optional<std::int64_t> step_among(const std::filesystem::path& checkpoints,
                                        const std::filesystem::path& folder);
 
+/// A checkpoint that was renamed.
+struct SetAside {
+  std::filesystem::path from, to;
+  bool operator==(const SetAside&) const = default;
+};
 /// Renames the checkpoints of steps after `step` ("set-aside-step-00000050"), so that none of them
-/// is the newest of a run that goes on from there; with -1 all. Their new places.
-std::vector<std::filesystem::path> set_aside_later(const std::filesystem::path& checkpoints,
-                                                   std::int64_t step);
+/// is the newest of a run that goes on from there; with -1 all.
+std::vector<SetAside> set_aside_later(const std::filesystem::path& checkpoints, std::int64_t step);
+/// Gives them their names again. Throws Error.
+void put_back(const std::vector<SetAside>& set_aside);
 
 /// Removes what interrupted saves left. Before any rank saves.
 void remove_partial(const std::filesystem::path& checkpoints);
+
+/// Names in a folder are on the disk afterwards. Throws Error.
+void sync_folder(const std::filesystem::path& folder);
 
 /// The partial folder takes its place, for good: an older checkpoint of that step is exchanged with
 /// it in one move, and then removed. Throws Error.

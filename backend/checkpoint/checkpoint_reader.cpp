@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <future>
 #include <utility>
 
 #include "backend/checkpoint/checksum.h"
@@ -13,7 +15,16 @@
 namespace shardscope {
 namespace {
 
-constexpr std::int64_t read_at_once = 64 * checksum_chunk;  ///< bytes
+/// Bytes. So few that they are still in the processor's cache when their checksum is made.
+constexpr std::int64_t read_at_once = 4 * checksum_chunk;
+/// Bytes that a thread verifies before it takes others.
+constexpr std::int64_t stretch_bytes = 64 * checksum_chunk;
+
+std::int64_t bytes_of(const SafetensorsTensor& tensor) { return tensor.end - tensor.begin; }
+
+std::int64_t to_chunk_end(std::int64_t byte) {
+  return (byte + checksum_chunk - 1) / checksum_chunk * checksum_chunk;
+}
 
 bool is_read(Dtype dtype) { return dtype == Dtype::float32 || dtype == Dtype::bfloat16; }
 
@@ -67,7 +78,7 @@ void CheckpointReader::open_files() {
     for (const StoredKey& key : file.keys) {
       const SafetensorsTensor* tensor = files_.back().find(key.key);
       if (!tensor) throw error(fmt::format("{} has no tensor {}", file.name, key.key));
-      const std::int64_t bytes = tensor->end - tensor->begin;
+      const std::int64_t bytes = bytes_of(*tensor);
       const std::int64_t chunks = (bytes + checksum_chunk - 1) / checksum_chunk;
       const bool matches = tensor->dtype == key.dtype && is_read(key.dtype) &&
                            chunks == static_cast<std::int64_t>(key.crc32.size());
@@ -124,65 +135,123 @@ const CheckpointReader::Place& CheckpointReader::place_at(const Entry& entry,
 void CheckpointReader::read(const std::string& tensor, std::int64_t first, std::span<float> out) {
   const auto found = entries_.find(tensor);
   if (found == entries_.end()) throw error(tensor + " is not in the checkpoint");
+  const Place* begun = nullptr;
   while (!out.empty()) {
     const Place& place = place_at(found->second, tensor, first);
     const std::int64_t inside = first - place.piece->first;
-    const std::int64_t most = read_at_once / size_of(place.key->dtype).count;
     const std::int64_t count =
-        std::min({static_cast<std::int64_t>(out.size()), place.piece->elements - inside, most});
-    read_checked(place, place.piece->key_first + inside,
-                 out.first(static_cast<std::size_t>(count)));
-    out = out.subspan(static_cast<std::size_t>(count));
-    first += count;
+        std::min(static_cast<std::int64_t>(out.size()), place.piece->elements - inside);
+    const std::int64_t key_first = place.piece->key_first + inside;
+    const std::int64_t size = size_of(place.key->dtype).count;
+    if (std::exchange(begun, &place) != &place && count * size > read_at_once)
+      expect({.place = place, .begin = key_first * size, .end = (key_first + count) * size});
+    const std::size_t done =
+        read_some(place, key_first, out.first(static_cast<std::size_t>(count)));
+    out = out.subspan(done);
+    first += static_cast<std::int64_t>(done);
   }
 }
 
-void CheckpointReader::read_checked(const Place& place, std::int64_t first, std::span<float> out) {
-  const SafetensorsFile& file = files_[place.file];
-  const SafetensorsTensor& tensor = *file.find(place.key->key);
+/// The first of the elements that are wanted of a stored tensor, with the chunks that they lie in
+/// checked. How many.
+std::size_t CheckpointReader::read_some(const Place& place, std::int64_t first,
+                                        std::span<float> out) {
+  const SafetensorsTensor& tensor = *files_[place.file].find(place.key->key);
   const std::int64_t size = size_of(tensor.dtype).count;
   const std::int64_t begin = first * size;
-  const std::int64_t end = begin + static_cast<std::int64_t>(out.size()) * size;
-  const std::int64_t first_chunk = begin / checksum_chunk;
-  const std::int64_t from = first_chunk * checksum_chunk;
-  const std::int64_t to = std::min(tensor.end - tensor.begin,
-                                   (end + checksum_chunk - 1) / checksum_chunk * checksum_chunk);
+  const std::int64_t from = begin / checksum_chunk * checksum_chunk;
+  const std::int64_t wanted_end = begin + static_cast<std::int64_t>(out.size()) * size;
+  const std::int64_t to =
+      std::min({bytes_of(tensor), to_chunk_end(wanted_end), from + read_at_once});
+  const auto count = static_cast<std::size_t>((std::min(to, wanted_end) - begin) / size);
+  const auto wanted = out.first(count);
+  bytes_read_ += to - from;
+  if (tensor.dtype == Dtype::float32 && from == begin && to <= wanted_end) {
+    read_checked(place, from, std::as_writable_bytes(wanted));
+    return count;
+  }
   chunks_.resize(static_cast<std::size_t>(to - from));
+  read_checked(place, from, chunks_);
+  to_floats(tensor.dtype, chunks_.data() + (begin - from), wanted);
+  return count;
+}
+
+/// Whole chunks of a stored tensor, from byte `begin` on.
+void CheckpointReader::read_checked(const Place& place, std::int64_t begin,
+                                    std::span<std::byte> out) const {
+  const SafetensorsFile& file = files_[place.file];
   try {
-    file.read(tensor, from, chunks_);
+    file.read(*file.find(place.key->key), begin, out);
   } catch (const Error& error) {
     throw damaged(place, fmt::format("cannot be read: {}", error.parts().what));
   }
-  bytes_read_ += to - from;
-  const std::vector<std::uint32_t> found = chunk_checksums(chunks_);
+  const std::vector<std::uint32_t> found = chunk_checksums(out);
+  const auto first_chunk = static_cast<std::size_t>(begin / checksum_chunk);
   for (std::size_t i = 0; i < found.size(); ++i) {
-    const std::uint32_t said = place.key->crc32[static_cast<std::size_t>(first_chunk) + i];
+    const std::uint32_t said = place.key->crc32[first_chunk + i];
     if (found[i] == said) continue;
     throw damaged(place, fmt::format("is damaged after byte {}: its checksum is {} and was {}",
-                                     from + static_cast<std::int64_t>(i) * checksum_chunk,
+                                     begin + static_cast<std::int64_t>(i) * checksum_chunk,
                                      crc32_text(found[i]), crc32_text(said)));
   }
-  to_floats(tensor.dtype, chunks_.data() + (begin - from), out);
 }
 
-std::vector<std::string> CheckpointReader::verify() {
-  std::vector<std::string> faults;
-  std::vector<float> values;
-  for (std::size_t f = 0; f < index_.files.size(); ++f) {
+std::vector<CheckpointReader::Stretch> CheckpointReader::stretches() const {
+  std::vector<Stretch> all;
+  for (std::size_t f = 0; f < index_.files.size(); ++f)
     for (const StoredKey& key : index_.files[f].keys) {
-      const Place place{.file = f, .key = &key};
-      const std::int64_t elements = files_[f].find(key.key)->elements();
-      const std::int64_t most = read_at_once / size_of(key.dtype).count;
-      for (std::int64_t done = 0; done < elements; done += most) {
-        values.resize(static_cast<std::size_t>(std::min(most, elements - done)));
-        try {
-          read_checked(place, done, values);
-        } catch (const Error& error) {
-          faults.emplace_back(error.parts().what);
-        }
-      }
+      const std::int64_t bytes = bytes_of(*files_[f].find(key.key));
+      for (std::int64_t begin = 0; begin < bytes; begin += stretch_bytes)
+        all.push_back({.place = {.file = f, .key = &key},
+                       .begin = begin,
+                       .end = std::min(bytes, begin + stretch_bytes)});
+    }
+  return all;
+}
+
+/// The first fault; empty: none.
+std::string CheckpointReader::fault_of(const Stretch& stretch) const {
+  std::vector<std::byte> bytes;
+  for (std::int64_t at = stretch.begin; at < stretch.end; at += read_at_once) {
+    bytes.resize(static_cast<std::size_t>(std::min(read_at_once, stretch.end - at)));
+    try {
+      read_checked(stretch.place, at, bytes);
+    } catch (const Error& error) {
+      return error.parts().what;
     }
   }
+  return {};
+}
+
+void CheckpointReader::expect(const Stretch& stretch) const {
+  const SafetensorsFile& file = files_[stretch.place.file];
+  file.expect(*file.find(stretch.place.key->key), stretch.begin, stretch.end - stretch.begin);
+}
+
+std::vector<std::string> CheckpointReader::verify(int threads) {
+  const std::vector<Stretch> all = stretches();
+  std::vector<std::string> faults(all.size());
+  std::atomic<std::size_t> next = 0;
+  const auto ahead = static_cast<std::size_t>(threads);
+  for (std::size_t i = 0; i < std::min(ahead, all.size()); ++i) expect(all[i]);
+  const auto work = [&] {
+    for (std::size_t i = next++; i < all.size(); i = next++) {
+      if (i + ahead < all.size()) expect(all[i + ahead]);
+      faults[i] = fault_of(all[i]);
+    }
+  };
+  std::vector<std::future<void>> others;
+  for (int i = 1; i < threads; ++i) others.push_back(std::async(std::launch::async, work));
+  work();
+  for (std::future<void>& other : others) other.get();
+  std::erase(faults, "");
+  for (const Stretch& stretch : all) bytes_read_ += stretch.end - stretch.begin;
+  add_holes(faults);
+  return faults;
+}
+
+/// Elements that no file holds.
+void CheckpointReader::add_holes(std::vector<std::string>& faults) const {
   for (const auto& [name, entry] : entries_) {
     const std::int64_t elements = elements_of(entry.shape);
     try {
@@ -194,7 +263,6 @@ std::vector<std::string> CheckpointReader::verify() {
       faults.emplace_back(error.parts().what);
     }
   }
-  return faults;
 }
 
 }  // namespace shardscope

@@ -9,6 +9,7 @@
 
 #include "backend/base/time_limit.h"
 #include "backend/checkpoint/checksum.h"
+#include "backend/checkpoint/direct_file.h"
 #include "core/base/error.h"
 #include "core/format/is_there.h"
 #include "core/format/safetensors.h"
@@ -37,6 +38,23 @@ StoredFile entry_of(const std::string& name, const SafetensorsHeader& header,
           .keys = std::move(keys)};
 }
 
+std::size_t chunks_of(std::span<const std::byte> bytes) {
+  constexpr auto chunk = static_cast<std::size_t>(checksum_chunk);
+  return (bytes.size() + chunk - 1) / chunk;
+}
+
+/// Writes bytes while they are in the processor's cache for their checksums.
+std::vector<std::uint32_t> write_summed(DirectFile& file, std::span<const std::byte> bytes) {
+  ChunkChecksums checksums;
+  while (!bytes.empty()) {
+    const auto part = bytes.first(std::min(bytes.size(), static_cast<std::size_t>(checksum_chunk)));
+    checksums.add(part);
+    file.write(part);
+    bytes = bytes.subspan(part.size());
+  }
+  return checksums.take();
+}
+
 std::string list_of(const std::vector<int>& ranks) {
   constexpr std::size_t shown = 5;
   std::string text;
@@ -60,16 +78,22 @@ std::string shard_file_name(int rank, int world) {
 
 StoredFile write_shard_file(const fs::path& folder, const std::string& name,
                             std::vector<TensorToWrite> tensors) {
-  for (TensorToWrite& tensor : tensors) tensor.key.crc32 = chunk_checksums(tensor.bytes);
-  SafetensorsWriter writer(folder / name, header_of(tensors));
-  std::map<std::string_view, const TensorToWrite*> by_key;
-  for (const TensorToWrite& tensor : tensors) by_key.emplace(tensor.key.key, &tensor);
-  for (const SafetensorsTensor& tensor : writer.header().tensors)
-    writer.write(by_key.at(tensor.name)->bytes);
-  writer.commit();
+  // Each checksum has as many digits, so that the header can be written again once they are known.
+  for (TensorToWrite& tensor : tensors) tensor.key.crc32.assign(chunks_of(tensor.bytes), 0);
+  std::map<std::string_view, TensorToWrite*> by_key;
+  for (TensorToWrite& tensor : tensors) by_key.emplace(tensor.key.key, &tensor);
+  DirectFile file(folder / name);
+  const SafetensorsHeader placeholder = header_of(tensors);
+  file.write(std::as_bytes(std::span<const char>(header_bytes(placeholder))));
+  for (const SafetensorsTensor& tensor : placeholder.tensors) {
+    TensorToWrite& to_write = *by_key.at(tensor.name);
+    to_write.key.crc32 = write_summed(file, to_write.bytes);
+  }
+  const SafetensorsHeader header = header_of(tensors);
+  file.commit(header.file_bytes, std::as_bytes(std::span<const char>(header_bytes(header))));
   std::vector<StoredKey> keys;
   for (TensorToWrite& tensor : tensors) keys.push_back(std::move(tensor.key));
-  return entry_of(name, writer.header(), std::move(keys));
+  return entry_of(name, header, std::move(keys));
 }
 
 StoredFile read_shard_file(const fs::path& folder, const std::string& name) {

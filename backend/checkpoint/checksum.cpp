@@ -6,11 +6,24 @@
 #include <algorithm>
 #include <utility>
 
-namespace shardscope {
+#include "backend/checkpoint/crc32_folding.h"
 
-std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t before) {
+namespace shardscope {
+namespace {
+
+std::uint32_t by_table(std::span<const std::byte> bytes, std::uint32_t before) {
   return static_cast<std::uint32_t>(
       crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+}  // namespace
+
+std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t before) {
+  if (bytes.size() < least_folded || !can_fold_crc32()) return by_table(bytes, before);
+  const FoldedCrc32 folded = fold_crc32(bytes, before);
+  // zlib inverts the register before and behind; this one begins with 0.
+  constexpr std::uint32_t register_of_0 = 0xffffffff;
+  return by_table(bytes.subspan(folded.consumed), by_table(folded.remainder, register_of_0));
 }
 
 std::uint32_t crc32_of(std::string_view text) {

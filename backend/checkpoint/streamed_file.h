@@ -16,7 +16,8 @@ namespace shardscope {
 struct StreamedTensor {
   StoredKey key;  ///< float32 or bfloat16
   Shape shape;    ///< as it is stored
-  /// Fills `out` with elements [first, first + out.size()) of the stored tensor.
+  /// Fills `out` with elements [first, first + out.size()) of the stored tensor. Called on a thread
+  /// of its own, by one at a time.
   std::function<void(std::int64_t first, std::span<float> out)> values;
 };
 

@@ -65,12 +65,11 @@ Error injected_failure(const fs::path& partial) {
 
 std::string failure_key(std::int64_t step) { return fmt::format("checkpoint_failed/{}", step); }
 
-fs::path chosen_folder(const ResumeChoice& choice, const Job& job) {
+fs::path chosen_folder(const ResumeChoice& choice, const Job& job,
+                       std::vector<std::string>& passed_over) {
   const fs::path checkpoints = checkpoints_of(job.output);
   if (choice.newest) {
-    std::vector<std::string> passed_over;
     const auto newest = newest_whole(checkpoints, passed_over, choice.damaged);
-    for (const std::string& line : passed_over) fmt::print(stderr, "{}\n", line);
     if (newest) return newest->folder;
   }
   if (!choice.checkpoint.empty()) {
@@ -268,16 +267,29 @@ std::shared_ptr<Checkpoint> resumed_foreign(const fs::path& folder, const Resume
                                       .next_token = choice.next_token.value_or(usual)});
 }
 
+std::shared_ptr<Checkpoint> opened(const fs::path& folder, const ResumeChoice& choice,
+                                   const Job& job, int world) {
+  if (folder.empty()) return nullptr;
+  if (!is_there(folder / checkpoint_index_name)) return resumed_foreign(folder, choice, job, world);
+  return std::make_shared<CheckpointReader>(folder);
+}
+
 }  // namespace
+
+std::shared_ptr<Checkpoint> checkpoint_to_resume(const ResumeChoice& choice, const Job& job,
+                                                 int world, std::vector<std::string>& passed_over) {
+  return opened(chosen_folder(choice, job, passed_over), choice, job, world);
+}
 
 std::shared_ptr<Checkpoint> open_checkpoint(const ResumeChoice& choice, const Job& job,
                                             Communicator& world) {
-  const fs::path chosen =
-      shared_text(world.rank() == 0 ? chosen_folder(choice, job).string() : "", 0, world);
-  if (chosen.empty()) return nullptr;
-  if (!is_there(chosen / checkpoint_index_name))
-    return resumed_foreign(chosen, choice, job, world.size());
-  return std::make_shared<CheckpointReader>(chosen);
+  std::string chosen;
+  if (world.rank() == 0) {
+    std::vector<std::string> passed_over;
+    chosen = chosen_folder(choice, job, passed_over).string();
+    for (const std::string& line : passed_over) fmt::print(stderr, "{}\n", line);
+  }
+  return opened(shared_text(chosen, 0, world), choice, job, world.size());
 }
 
 }  // namespace shardscope

@@ -94,6 +94,10 @@ struct ResumeChoice {
   /// Checkpoints that `newest` passes over: reading them showed that they are damaged.
   std::vector<std::filesystem::path> damaged = {};
 };
+/// What a job of `world` ranks would go on from, ours or another library's; null: nothing, and that
+/// is allowed. `passed_over` gets a line for each newer one that is not whole. Throws Error.
+std::shared_ptr<Checkpoint> checkpoint_to_resume(const ResumeChoice& choice, const Job& job,
+                                                 int world, std::vector<std::string>& passed_over);
 /// Collective: rank 0 chooses, all open the same, ours or another library's. Null: there is none,
 /// and that is allowed. Throws Error.
 std::shared_ptr<Checkpoint> open_checkpoint(const ResumeChoice& choice, const Job& job,

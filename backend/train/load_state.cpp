@@ -20,26 +20,22 @@ ParameterSource saved_state(std::shared_ptr<Checkpoint> checkpoint, const Model&
   };
 }
 
-void require_state(const Checkpoint& checkpoint, const Model& model, std::string_view state,
-                   const std::vector<UnitStorage>& storages) {
-  for (const UnitStorage& storage : storages)
-    for (const FlatSlot& slot : storage.unit->slots) {
-      const Parameter& parameter = model.parameters[slot.parameter.value];
-      const std::string name = tensor_name(state, parameter.name);
-      const auto saved = checkpoint.find(name);
-      const auto refuse = [&](std::string what) {
-        return Error({.where = checkpoint.folder().string(),
-                      .what = std::move(what),
-                      .way_out = "resume with the model, trainable parameters and optimizer that "
-                                 "it was saved with"});
-      };
-      if (!saved)
-        throw refuse(fmt::format("{} is not in the checkpoint, which has {}", name,
-                                 fmt::join(checkpoint.states(), ", ")));
-      if (saved->shape != parameter.shape)
-        throw refuse(fmt::format("{} has the shape [{}], the model's has [{}]", name,
-                                 fmt::join(saved->shape, ", "), fmt::join(parameter.shape, ", ")));
-    }
+void require_tensor(const Checkpoint& checkpoint, const Parameter& parameter,
+                    std::string_view state) {
+  const std::string name = tensor_name(state, parameter.name);
+  const auto saved = checkpoint.find(name);
+  const auto refuse = [&](std::string what) {
+    return Error({.where = checkpoint.folder().string(),
+                  .what = std::move(what),
+                  .way_out = "resume with the model, trainable parameters and optimizer that it "
+                             "was saved with"});
+  };
+  if (!saved)
+    throw refuse(fmt::format("{} is not in the checkpoint, which has {}", name,
+                             fmt::join(checkpoint.states(), ", ")));
+  if (saved->shape != parameter.shape)
+    throw refuse(fmt::format("{} has the shape [{}], the model's has [{}]", name,
+                             fmt::join(saved->shape, ", "), fmt::join(parameter.shape, ", ")));
 }
 
 }  // namespace
@@ -48,11 +44,19 @@ ParameterSource saved_parameters(std::shared_ptr<Checkpoint> checkpoint, const M
   return saved_state(std::move(checkpoint), model, std::string(parameters_state));
 }
 
+void require_loadable(const Checkpoint& checkpoint, const Model& model,
+                      const Optimizer& optimizer) {
+  for (const Parameter& parameter : model.parameters) {
+    require_tensor(checkpoint, parameter, parameters_state);
+    if (!parameter.trainable) continue;
+    for (const OptimizerState& state : optimizer_states)
+      if (keeps_state(optimizer, state)) require_tensor(checkpoint, parameter, state.name);
+  }
+}
+
 void load_state(const std::shared_ptr<Checkpoint>& checkpoint, const Model& model,
                 const Executor& executor) {
-  require_state(*checkpoint, model, parameters_state, exact_storages(executor));
-  for (const OptimizerState& state : optimizer_states)
-    require_state(*checkpoint, model, state.name, state_storages(executor, state));
+  require_loadable(*checkpoint, model, executor.schedule().workload.optimizer);
   load_start_weights(saved_parameters(checkpoint, model), model, executor);
   for (const OptimizerState& state : optimizer_states)
     fill_storages(saved_state(checkpoint, model, std::string(state.name)), model,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -235,31 +236,54 @@ class Run {
       choice->damaged.push_back(checkpoint->folder());
       return checkpoint = begun_from(choice);
     };
-    trainer_.emplace(job_, *world_, *device_, checkpoint, next);
-    saw_folder_ = is_there(RunFolder{job_.output}.job());
+    try {
+      trainer_.emplace(job_, *world_, *device_, checkpoint, next);
+    } catch (const Error& error) {
+      // What is refused leaves no trace. After another failure a restart finds the same newest
+      // checkpoint, since the others are renamed.
+      if (error.code() == ExitCode::bad_input)
+        put_back(set_aside_);
+      else
+        tell_set_aside();
+      throw;
+    }
+    begin_run_folder(checkpoint.get());
     if (leads_ && checkpoint) tell_resumed(*checkpoint);
   }
 
-  /// Where the run begins: the chosen checkpoint, or null. Leaves the run folder as it is then.
+  /// Where the run begins: the chosen checkpoint, or null.
   std::shared_ptr<Checkpoint> begun_from(const std::optional<ResumeChoice>& choice) {
     std::shared_ptr<Checkpoint> checkpoint;
     if (choice) checkpoint = open_checkpoint(*choice, job_, *world_);
     if (!checkpoint) require_same_weights(job_, *world_);
     if (leads_ && choice) set_aside_others(checkpoint.get());
-    if (leads_) metrics_.emplace(start_run_folder(job_, checkpoint.get()));
     return checkpoint;
   }
 
   /// What this run does not follow. Else a restart would go on from there, and new checkpoints
-  /// would be removed as older than those.
-  void set_aside_others(const Checkpoint* followed) const {
+  /// would be removed as older than those. Before the checkpoint is loaded: a rank may be lost
+  /// then.
+  void set_aside_others(const Checkpoint* followed) {
     const std::filesystem::path checkpoints = checkpoints_of(job_.output);
-    std::optional<std::int64_t> step;
-    if (followed) step = step_among(checkpoints, followed->folder());
-    const std::string which =
-        step ? fmt::format("newer than step {}", *step) : "that this run does not follow";
-    for (const std::filesystem::path& place : set_aside_later(checkpoints, step.value_or(-1)))
-      fmt::print(stderr, "a checkpoint {} is renamed: {}\n", which, place.string());
+    followed_step_.reset();
+    if (followed) followed_step_ = step_among(checkpoints, followed->folder());
+    std::ranges::move(set_aside_later(checkpoints, followed_step_.value_or(-1)),
+                      std::back_inserter(set_aside_));
+  }
+
+  void tell_set_aside() const {
+    const std::string which = followed_step_ ? fmt::format("newer than step {}", *followed_step_)
+                                             : "that this run does not follow";
+    for (const SetAside& one : set_aside_)
+      fmt::print(stderr, "a checkpoint {} is renamed: {}\n", which, one.to.string());
+  }
+
+  /// Once nothing is refused any more.
+  void begin_run_folder(const Checkpoint* checkpoint) {
+    tell_set_aside();
+    if (leads_) metrics_.emplace(start_run_folder(job_, checkpoint));
+    trainer_->executor().between_steps([&] { world_->barrier(); });
+    saw_folder_ = is_there(RunFolder{job_.output}.job());
   }
 
   void leave_trace() {
@@ -359,6 +383,8 @@ class Run {
   std::optional<Profiler> profiler_;
   std::optional<Trainer> trainer_;
   std::optional<Checkpointer> checkpointer_;
+  std::vector<SetAside> set_aside_;            ///< by rank 0
+  std::optional<std::int64_t> followed_step_;  ///< of its own checkpoints; none: another's, or none
   bool ran_steps_ = false;
   /// Another host may have a folder of its own, where a run without checkpoints leaves its traces.
   bool saw_folder_ = false;

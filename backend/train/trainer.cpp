@@ -124,27 +124,33 @@ void Trainer::load(Communicator& world, const NextCheckpoint& next) {
   load_start_weights(start_weights_, model_, executor_);
 }
 
-/// What the first rank that found any damage says of it; the same on all ranks.
+/// What the first rank that found any damage says of it; the same on all ranks. Where a rank cannot
+/// go on otherwise, all throw.
 std::optional<DamagedCheckpoint> Trainer::load_together(Communicator& world) {
-  std::string damage;
+  constexpr std::uint8_t damaged = 1, refused = 16;  // behind it its exit code
+  std::uint8_t own = 0;
+  Error::Parts parts;
   try {
     load_state(resumed_from_, model_, executor_);
   } catch (const DamagedCheckpoint& error) {
-    damage = error.parts().what;
+    own = damaged;
+    parts = error.parts();
+  } catch (const Error& error) {
+    own = static_cast<std::uint8_t>(refused + static_cast<int>(error.code()));
+    parts = error.parts();
   }
-  std::vector<std::uint8_t> is_damaged(static_cast<std::size_t>(world.size()));
-  const std::uint8_t own = damage.empty() ? 0 : 1;
+  std::vector<std::uint8_t> found(static_cast<std::size_t>(world.size()));
   executor_.between_steps([&] {
-    world.all_gather(std::as_bytes(std::span(&own, 1)),
-                     std::as_writable_bytes(std::span(is_damaged)));
+    world.all_gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(found)));
   });
-  const auto first = std::ranges::find(is_damaged, 1) - is_damaged.begin();
-  if (first == world.size()) return std::nullopt;
-  executor_.between_steps([&] { damage = shared_text(damage, static_cast<int>(first), world); });
-  return DamagedCheckpoint({.where = resumed_from_->folder().string(),
-                            .what = damage,
-                            .way_out = "take another checkpoint; `shardscope checkpoint list` "
-                                       "shows them"});
+  const auto worst = std::ranges::max_element(found);
+  if (*worst == 0) return std::nullopt;
+  const auto first = static_cast<int>(worst - found.begin());
+  for (std::string* text : {&parts.where, &parts.what, &parts.way_out})
+    executor_.between_steps([&] { *text = shared_text(*text, first, world); });
+  if (*worst == damaged) return DamagedCheckpoint(parts);
+  parts.code = ExitCode{*worst - refused};
+  throw Error(parts);
 }
 
 void Trainer::begin_at(std::shared_ptr<Checkpoint> checkpoint) {

@@ -42,14 +42,8 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
 }
 
-constexpr std::size_t written_at_once = std::size_t{8} << 20;
-
-/// The disk begins with the last `bytes` while more are written, so that the fsync at the end waits
-/// less. Only a hint: what cannot be synchronised by ranges says no, and nothing is lost.
-void begin_to_store(int descriptor, ssize_t bytes) {
-  const off_t end = lseek(descriptor, 0, SEEK_CUR);
-  if (end >= bytes) sync_file_range(descriptor, end - bytes, bytes, SYNC_FILE_RANGE_WRITE);
-}
+/// Bytes between two hints to the disk, and the most of one write.
+constexpr std::int64_t stored_at_once = std::int64_t{8} << 20;
 
 std::string way_out(int error_number) {
   switch (error_number) {
@@ -98,12 +92,21 @@ AtomicFile::~AtomicFile() {
 void AtomicFile::write(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written =
-        ::write(descriptor_, bytes.data(), std::min(bytes.size(), written_at_once));
+        ::write(descriptor_, bytes.data(),
+                std::min(bytes.size(), static_cast<std::size_t>(stored_at_once)));
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) fail(written < 0 ? errno : EIO);
-    if (static_cast<std::size_t>(written) == written_at_once) begin_to_store(descriptor_, written);
+    written_ += written;
+    if (written_ - storing_ >= stored_at_once) begin_to_store();
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
+}
+
+/// The disk begins with what was written last while more is written, so that the fsync at the end
+/// waits less. Only a hint: what cannot be synchronised by ranges says no, and nothing is lost.
+void AtomicFile::begin_to_store() {
+  sync_file_range(descriptor_, storing_, written_ - storing_, SYNC_FILE_RANGE_WRITE);
+  storing_ = written_;
 }
 
 void AtomicFile::commit() {

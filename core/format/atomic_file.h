@@ -24,11 +24,13 @@ class AtomicFile {
   void commit();
 
  private:
+  void begin_to_store();
   [[noreturn]] void fail(int error_number) const;
 
   std::filesystem::path path_;
   std::filesystem::path temporary_;  ///< empty: written directly
   int descriptor_ = -1;
+  std::int64_t written_ = 0, storing_ = 0;  ///< bytes; those that the disk has begun with
 };
 
 /// Writes `path` whole through an AtomicFile.

@@ -251,6 +251,12 @@ void SafetensorsFile::read(const SafetensorsTensor& tensor, std::int64_t first_b
   read_at(header_.data_begin + tensor.begin + first_byte, out);
 }
 
+void SafetensorsFile::expect(const SafetensorsTensor& tensor, std::int64_t first_byte,
+                             std::int64_t bytes) const {
+  posix_fadvise(descriptor_, header_.data_begin + tensor.begin + first_byte, bytes,
+                POSIX_FADV_WILLNEED);
+}
+
 void SafetensorsFile::read_floats(const SafetensorsTensor& tensor, std::int64_t first,
                                   std::span<float> out) const {
   const std::int64_t size = size_of(tensor.dtype).count;

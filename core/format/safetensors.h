@@ -72,6 +72,8 @@ class SafetensorsFile {
   /// Bytes [first_byte, first_byte + out.size()) of one tensor.
   void read(const SafetensorsTensor& tensor, std::int64_t first_byte,
             std::span<std::byte> out) const;
+  /// These bytes are read soon: the disk can begin with them. A hint, which never fails.
+  void expect(const SafetensorsTensor& tensor, std::int64_t first_byte, std::int64_t bytes) const;
   /// Elements [first, first + out.size()) of a tensor, float32, float16, bfloat16 or float64, as
   /// float.
   void read_floats(const SafetensorsTensor& tensor, std::int64_t first, std::span<float> out) const;

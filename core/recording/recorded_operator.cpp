@@ -126,6 +126,15 @@ AttentionShape attention_of(const RecordedCall& call, const eager::OperatorTrait
           .causal = is_causal(call)};
 }
 
+/// Zero where a damaged log has sizes that no memory holds.
+MatmulShape possible(const MatmulShape& shape) {
+  const auto [batch, m, n, k] =
+      std::array{static_cast<double>(shape.batch), static_cast<double>(shape.m),
+                 static_cast<double>(shape.n), static_cast<double>(shape.k)};
+  constexpr double most = 1e15;
+  return batch * (m * k + k * n + m * n) < most ? shape : MatmulShape{};
+}
+
 /// Of a product's factors and result.
 Bytes operand_bytes(const MatmulShape& shape, Dtype dtype) {
   const auto [batch, m, n, k] =
@@ -205,7 +214,7 @@ std::string operator_name(std::string_view recorded) {
 }
 
 DeviceWork work_of(const RecordedProduct& product) {
-  const MatmulShape& shape = product.shape;
+  const MatmulShape shape = possible(product.shape);
   DeviceWork work{
       .kind = WorkKind::matmul, .dtype = dtype_of_product(product.type), .matmul = shape};
   work.bytes = operand_bytes(shape, work.dtype);
@@ -246,7 +255,7 @@ std::span<const RecordedTensor> first_lists(const RecordedCall& call,
       .first(std::min(length * static_cast<std::size_t>(lists), call.inputs.size()));
 }
 
-/// Its results are among its arguments: aten.mm.out, aten.arange.start_out.
+/// Its results are its last arguments: aten.mm.out, aten.arange.start_out. Some return nothing.
 bool writes_its_arguments(std::string_view name) {
   return name.ends_with(".out") || name.ends_with("_out");
 }
@@ -264,11 +273,14 @@ MatmulShape matmul_of(const RecordedCall& call) {
       dims.push_back(std::clamp<std::int64_t>(size, 0, most));
     return dims;
   };
-  return eager::matmul_shape(call.name, sizes(call.inputs[first]), sizes(call.inputs[first + 1]),
-                             sizes(call.outputs.front()));
+  return possible(eager::matmul_shape(call.name, sizes(call.inputs[first]),
+                                      sizes(call.inputs[first + 1]), sizes(call.outputs.front())));
 }
 
-DeviceWork work_of(const RecordedCall& call, int launches) {
+DeviceWork work_of(RecordedCall call, int launches) {
+  const bool results_are_given = writes_its_arguments(call.name);
+  if (results_are_given)
+    call.inputs.resize(call.inputs.size() - std::min(call.inputs.size(), call.outputs.size()));
   const eager::OperatorTrait trait =
       eager::trait_of({call.name, eager::kind_of_operator(call.name)});
   const Bytes given = bytes_of(call.inputs), written = bytes_of(call.outputs);
@@ -295,9 +307,7 @@ DeviceWork work_of(const RecordedCall& call, int launches) {
     work.tensors = static_cast<std::int32_t>(call.inputs.size() / lists);
     // Lists that are changed in place are not among the outputs.
     if (call.outputs.empty()) work.bytes += bytes_of(first_lists(call, trait, trait.written));
-  } else if (writes_its_arguments(call.name)) {
-    work.bytes = given;
-  } else if (call.outputs.empty()) {
+  } else if (call.outputs.empty() && !results_are_given) {
     work.bytes += call.inputs.empty() ? Bytes{} : call.inputs.front().bytes();
   }
   return work;

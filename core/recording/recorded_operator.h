@@ -51,7 +51,7 @@ struct RecordedCall {
 std::vector<bool> flags_of(std::string_view description);
 
 /// Of `launches` kernels of the call.
-DeviceWork work_of(const RecordedCall& call, int launches);
+DeviceWork work_of(RecordedCall call, int launches);
 /// Of an operator on tensors of the host: what it reads and writes of them.
 DeviceWork host_work_of(RecordedCall call);
 /// It reads its factors and writes its result once.

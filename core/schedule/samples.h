@@ -48,4 +48,12 @@ struct StragglingSample {
   bool operator==(const StragglingSample&) const = default;
 };
 
+/// What compute takes while `ranks` ranks of a host compute and the others wait, as a share of what
+/// it takes while all of them compute: ranks that wait leave cores and memory to the others.
+struct CoreSharingSample {
+  int ranks = 1;
+  double time_share = 1;
+  bool operator==(const CoreSharingSample&) const = default;
+};
+
 }  // namespace shardscope

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,20 @@ class CachingAllocator {
   /// Memory for a tensor of `bytes` (more than 0); none: out of memory, see `failure`.
   std::optional<MemoryBlockId> allocate(Bytes bytes, DeviceStream stream);
   void free(MemoryBlockId id);
+  /// Blocks that lie side by side and are one to the allocator.
+  struct BlockRun {
+    MemoryBlockId id;
+    std::int64_t blocks = 0;
+  };
+  /// As `allocate` of each of `requests`, in their order, `times` times over. Empty, and nothing
+  /// done, where that is more than cutting small blocks of one size from segments: where blocks are
+  /// waited for, the device may run out, or a setting looks at each block.
+  std::vector<BlockRun> allocate_alike(std::span<const Bytes> requests, std::int64_t times,
+                                       DeviceStream stream);
+  /// As `free` of each block, in their order.
+  void free_run(const BlockRun& run);
+  /// The blocks by themselves. `requested`: by each of them.
+  std::vector<MemoryBlockId> cut_run(const BlockRun& run, std::span<const Bytes> requested);
   /// The block is used on `stream` too: it is not given out again before that has finished what is
   /// issued to it by the time of `free`.
   void record_stream(MemoryBlockId id, DeviceStream stream);
@@ -110,8 +125,11 @@ class CachingAllocator {
   bool should_split(const Block& block, std::int64_t size) const;
   void note_failure(const Request& request);
 
+  // Runs (caching_allocator_runs.cpp)
+  bool can_cut_runs(const Request& request, std::int64_t blocks) const;
+
   // Frees (caching_allocator_frees.cpp)
-  void free_block(std::int32_t index);
+  void free_block(std::int32_t index, std::int64_t merged_before = 0);
   std::int64_t merge(std::int32_t into, std::int32_t from);
   void defer(std::int32_t index);
   void defer_on(DeviceStream stream, std::int32_t index);

@@ -75,11 +75,13 @@ void CachingAllocator::wait_for_events() {
   }
 }
 
-void CachingAllocator::free_block(std::int32_t index) {
+/// `merged_before`: free bytes of the block itself that were split off others.
+void CachingAllocator::free_block(std::int32_t index, std::int64_t merged_before) {
   Block& block = at(index);
   note(AllocatorAction::free_completed, block, block.requested);
   const std::int64_t size = block.size;
-  const std::int64_t merged = merge(index, block.previous) + merge(index, block.next);
+  const std::int64_t merged =
+      merged_before + merge(index, block.previous) + merge(index, block.next);
   insert_free(index);
   if (!segment_of(block).expandable) {
     const std::int64_t change = (is_split(block) ? block.size : 0) - merged;

@@ -35,9 +35,9 @@ using DeviceEvent = Id<DeviceEventTag>;
 class DeviceEvents {
  public:
   virtual ~DeviceEvents() = default;
-  /// The host issues an operation, or runs an operator that issues nothing.
+  /// The host issues an operation, or runs operators that issue nothing.
   virtual void launch(DeviceStream, OperationId) {}
-  virtual void dispatch() {}
+  virtual void dispatch(std::int64_t /*operators*/) {}
   /// The host issues an operation and runs it to its end.
   virtual void run(DeviceStream stream, OperationId operation) {
     launch(stream, operation);

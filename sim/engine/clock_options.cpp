@@ -1,6 +1,7 @@
 #include "sim/engine/clock_options.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/cost/cost_model.h"
 #include "sim/kernels/device_efficiency.h"
@@ -14,6 +15,16 @@ double compute_slowdown(const HardwareProfile& profile) {
   const double all = profile.gpu->multiprocessors;
   const double taken = efficiency_of(profile.compute_capability).sharing.multiprocessors;
   return all / std::max(1.0, all - taken);
+}
+
+/// Of so many ranks that compute.
+double time_share(const std::vector<CoreSharingSample>& samples, int ranks) {
+  const auto above = std::ranges::lower_bound(samples, ranks, {}, &CoreSharingSample::ranks);
+  if (above == samples.begin()) return samples.front().time_share;
+  if (above == samples.end()) return samples.back().time_share;
+  const CoreSharingSample& below = *(above - 1);
+  return std::lerp(below.time_share, above->time_share,
+                   static_cast<double>(ranks - below.ranks) / (above->ranks - below.ranks));
 }
 
 bool is_native(const Schedule& schedule) { return schedule.memory == MemorySource::arena; }
@@ -51,6 +62,20 @@ std::vector<StragglingSample> straggling_of(const Schedule& schedule,
                                             const HardwareProfile& profile) {
   const bool meets = is_native(schedule) && host_role(profile) == HostRole::computes;
   return meets ? profile.straggling : std::vector<StragglingSample>{};
+}
+
+std::vector<double> core_sharing_of(const HardwareProfile& profile, std::size_t devices,
+                                    int ranks) {
+  const bool on_one_host =
+      profile.ranks_per_node == 0 || static_cast<int>(devices) * ranks <= profile.ranks_per_node;
+  if (profile.core_sharing.empty() || host_role(profile) != HostRole::computes || !on_one_host)
+    return {};
+  std::vector<double> factors;
+  for (std::size_t busy = 1; busy <= devices; ++busy)
+    factors.push_back(time_share(profile.core_sharing, static_cast<int>(busy) * ranks));
+  const double all = factors.back();
+  for (double& factor : factors) factor /= all;
+  return factors;
 }
 
 StepCosts costs_of(const Schedule& schedule, const HardwareProfile& profile) {

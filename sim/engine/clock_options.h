@@ -22,6 +22,11 @@ DeviceClockOptions clock_options(const Schedule& schedule, const HardwareProfile
 std::vector<StragglingSample> straggling_of(const Schedule& schedule,
                                             const HardwareProfile& profile);
 
+/// `StepCosts::core_sharing` of so many devices, each of which stands for `ranks` equal ranks of
+/// the job: between samples straight in the number of ranks, in proportion to when all of them
+/// compute.
+std::vector<double> core_sharing_of(const HardwareProfile& profile, std::size_t devices, int ranks);
+
 /// All of what the schedule's steps cost on the machine.
 StepCosts costs_of(const Schedule& schedule, const HardwareProfile& profile);
 

@@ -29,7 +29,11 @@ EventEngine::EventEngine(const StepCosts& costs, std::size_t groups, std::size_t
       by_group_(costs.clock.sharing.communicators_apart),
       devices_(devices, {.sharing = Sharing(costs.clock.sharing),
                          .load = {},
-                         .channels = std::vector<Channel>(by_group_ ? groups : 1)}) {}
+                         .channels = std::vector<Channel>(by_group_ ? groups : 1)}) {
+  slowed_times_.reserve(costs.times.size());
+  for (const Duration time : costs.times)
+    slowed_times_.push_back({slowed(time.ns, costs.clock.sharing.compute_slowdown)});
+}
 
 EventEngine::EventEngine(const StepProgram& program, const StepCosts& costs, int repetitions)
     : EventEngine(costs, program.collectives_of_group.size(), 1) {
@@ -247,6 +251,20 @@ bool EventEngine::core_is_taken(const LaneState& lane) {
          device_of(lane).sharing.runs(Share::collective);
 }
 
+/// Counts the devices that compute: whether kernels get another share of the host's cores. Where
+/// collectives need the cores that compute, these keep them busy as well.
+bool EventEngine::share_cores() {
+  const std::vector<double>& factors = costs_.core_sharing;
+  if (factors.empty()) return false;
+  const auto busy = std::ranges::count_if(devices_, [&](const DeviceState& device) {
+    return device.sharing.runs(Share::compute) ||
+           (costs_.clock.sharing.compute_waits && device.sharing.runs(Share::collective));
+  });
+  const auto known = std::min(static_cast<std::size_t>(busy), factors.size());
+  const double factor = known == 0 ? 1 : factors[known - 1];
+  return std::exchange(core_factor_, factor) != factor;
+}
+
 /// The last collective of a device has ended.
 void EventEngine::give_core(const DeviceState& device) {
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
@@ -311,6 +329,7 @@ void EventEngine::run(std::size_t index) {
 void EventEngine::set_pace(std::size_t index) {
   LaneState& lane = lanes_[index];
   lane.slowdown = device_of(lane).sharing.slowdown(lane.share);
+  if (lane.share == Share::compute) lane.slowdown *= core_factor_;
   next_ns_[index] = lane.since_ns + remaining_ns(lane.left_ns, lane.slowdown);
 }
 
@@ -374,10 +393,11 @@ void EventEngine::run_ahead(std::size_t index, std::int64_t bound_ns) {
   const std::span<const std::int64_t> issued_from =
       std::span(issued_from_).subspan(lane.repetition * segments_);
   const DeviceClockOptions clock = costs_.clock;
-  const std::span<const Duration> times = costs_.times;
-  const bool notes_times = notes_times_;
   const Share share = lane.share;
-  const double slowdown = lane.slowdown;
+  const std::span<const Duration> times =
+      device_of(lane).sharing.slowdown(share) == 1 ? costs_.times : slowed_times_;
+  const double core_factor = core_factor_;
+  const bool notes_times = notes_times_;
   const LaneItem* item = lane.items + lane.at;
   const LaneItem* const last = lane.items + lane.count - 1;
   std::int64_t start_ns = lane.start_ns, end_ns = next_ns_[index];
@@ -390,7 +410,7 @@ void EventEngine::run_ahead(std::size_t index, std::int64_t bound_ns) {
     if (notes_times) note_times(share, *item, {start_ns}, {end_ns});
     item = &next;
     start_ns = end_ns;
-    end_ns += slowed(times[next.subject].ns, slowdown);
+    end_ns += slowed(times[next.subject].ns, core_factor);
   }
   if (item == lane.items + lane.at) return;
   lane.at = static_cast<std::uint32_t>(item - lane.items);
@@ -447,10 +467,11 @@ void EventEngine::happen(std::int64_t next_ns) {
     const Sharing::Load before = std::exchange(device.load, device.sharing.load());
     device.changes = device.load != before;
   }
+  const bool cores_change = share_cores();
   // Once all have started: what starts at the same moment slows each other from the beginning.
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
     if (lanes_[lane].state == State::runs &&
-        (device_of(lanes_[lane]).changes || lanes_[lane].since_ns == now_ns_))
+        (cores_change || device_of(lanes_[lane]).changes || lanes_[lane].since_ns == now_ns_))
       change_pace(lane);
 }
 

@@ -32,10 +32,9 @@ struct DeviceClockOptions {
     return backward ? backward_dispatch.ns : dispatch.ns;
   }
   std::int64_t host_ns(const HostCounts& done) const {
-    return (done.launches - done.backward_launches) * launch.ns +
-           (done.dispatches - done.backward_dispatches) * dispatch.ns +
-           done.backward_launches * backward_launch.ns +
-           done.backward_dispatches * backward_dispatch.ns;
+    return done.launches * launch.ns + done.dispatches * dispatch.ns +
+           done.backward_launches * (backward_launch.ns - launch.ns) +
+           done.backward_dispatches * (backward_dispatch.ns - dispatch.ns);
   }
 };
 
@@ -51,6 +50,9 @@ struct StepCosts {
   std::vector<StragglingSample> straggling = {};
   /// That straggle and take turns at being the last, by `LaneItem::turn`; below 2: none is.
   int straggling_ranks = 0;
+  /// Of devices that share their host's cores, by how many compute at once, from one on: the factor
+  /// on their kernels' times. None: each has cores of its own.
+  std::vector<double> core_sharing = {};
 };
 
 /// Moments of operations, by `LaneItem::subject`.
@@ -64,7 +66,8 @@ struct OperationMoments {
 };
 
 /// Lanes of operations that the host has issued, and the events that they record and wait for.
-/// Lanes belong to a device, by default to the only one; devices share nothing but events.
+/// Lanes belong to a device, by default to the only one; devices share nothing but events and,
+/// where their kernels run on the cores of one host, these (`StepCosts::core_sharing`).
 ///
 /// An operation starts when the host has issued it, what is before it on its lane has ended, the
 /// events that its lane waits for have happened, and no earlier collective holds the channel. While
@@ -191,6 +194,7 @@ class EventEngine {
   void pass(std::size_t index);
   void get_ready(std::size_t index, const LaneItem& item);
   bool core_is_taken(const LaneState& lane);
+  bool share_cores();
   void start(std::size_t index);
   void start_ready();
   void give_core(const DeviceState& device);
@@ -216,6 +220,7 @@ class EventEngine {
   std::size_t collectives_ = 0;
   std::span<const std::uint32_t> collectives_of_group_;
   Straggling straggling_;
+  std::vector<Duration> slowed_times_;  // `StepCosts::times` of kernels beside a collective
   bool by_group_;
   std::vector<DeviceState> devices_;
   std::vector<LaneState> lanes_;
@@ -225,6 +230,7 @@ class EventEngine {
   std::vector<std::int64_t> issued_from_;     // by repetition, segment of the host's work
   std::vector<std::int64_t> straggle_ns_;     // alike: how late the last rank comes; or none
   std::vector<Ended> ends_;                   // by repetition
+  double core_factor_ = 1;  // on the times of kernels, by how many devices compute
   std::int64_t now_ns_ = 0;
   std::int64_t last_end_ns_ = 0;
   bool settled_ = true;  // no lane has got anything from the host that it has not looked at

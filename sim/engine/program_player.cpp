@@ -1,5 +1,6 @@
 #include "sim/engine/program_player.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace shardscope {
@@ -44,7 +45,7 @@ void ProgramPlayer::act(const HostAction& action) {
       launched_ = OperationId{action.subject};
       return device.run(stream(action.lane), launched_);
     case HostActionKind::dispatch:
-      return device.dispatch();
+      return device.dispatch(1);
     case HostActionKind::allocate:
       return allocate(action);
     case HostActionKind::free:
@@ -71,7 +72,7 @@ void ProgramPlayer::act(const HostAction& action) {
       repetition_ = {.begin = next_, .left = action.subject};
       return;
     case HostActionKind::again:
-      if (--repetition_.left > 0) next_ = repetition_.begin;
+      if (--repetition_.left > 0) do_again();
       return;
   }
 }
@@ -101,8 +102,90 @@ void ProgramPlayer::free(const HostAction& action) {
   live_[buffer.category].count -= block_bytes_[action.subject];
 }
 
+/// What is left of a repetition: at once where that is the same, else once more. The first time is
+/// always by itself, so that a turn between rising and falling is seen where it is.
+void ProgramPlayer::do_again() {
+  const Body each = body();
+  const bool at_once = each.only_one_way && (each.freed.empty() ? allocate_rest(each.allocations)
+                                                                : free_rest(each.freed));
+  if (!at_once) {
+    next_ = repetition_.begin;
+    return;
+  }
+  setting_.device.dispatch(each.dispatches * repetition_.left);
+  repetition_.left = 0;
+}
+
+ProgramPlayer::Body ProgramPlayer::body() const {
+  Body result;
+  for (std::uint32_t i = repetition_.begin; i + 1 < next_; ++i) {
+    const HostAction& action = setting_.schedule.program.actions[i];
+    if (action.kind == HostActionKind::dispatch)
+      ++result.dispatches;
+    else if (action.kind == HostActionKind::free)
+      result.freed.push_back(action.subject);
+    else if (action.kind == HostActionKind::allocate)
+      result.allocations.push_back(action);
+    else
+      result.only_one_way = false;
+  }
+  if (!result.freed.empty() && !result.allocations.empty()) result.only_one_way = false;
+  return result;
+}
+
+bool ProgramPlayer::allocate_rest(const std::vector<HostAction>& allocations) {
+  if (setting_.allocator == nullptr || allocations.empty()) return true;
+  Alike alike{.buffers = {}, .times = repetition_.left, .runs = {}};
+  std::vector<Bytes> requests;
+  for (const HostAction& action : allocations) {
+    if (action.lane != allocations.front().lane) return false;
+    alike.buffers.push_back(action.subject);
+    requests.push_back(setting_.schedule.buffers[action.subject].copy_bytes());
+  }
+  alike.runs = setting_.allocator->allocate_alike(requests, repetition_.left,
+                                                  stream(allocations.front().lane));
+  if (alike.runs.empty()) return false;
+  for (const std::uint32_t buffer : alike.buffers)
+    live_[setting_.schedule.buffers[buffer].category].count += block_bytes_[buffer] * alike.times;
+  alike_.push_back(std::move(alike));
+  return true;
+}
+
+bool ProgramPlayer::free_rest(const std::vector<std::uint32_t>& buffers) {
+  if (setting_.allocator == nullptr) return true;
+  const auto alike = std::ranges::find(alike_, buffers, &Alike::buffers);
+  if (alike == alike_.end() || alike->times != repetition_.left) return false;
+  if (std::ranges::any_of(buffers, [&](std::uint32_t b) { return copies_.contains(b); }))
+    return false;
+  for (const auto& run : alike->runs) setting_.allocator->free_run(run);
+  for (const std::uint32_t buffer : buffers)
+    live_[setting_.schedule.buffers[buffer].category].count -= block_bytes_[buffer] * alike->times;
+  alike_.erase(alike);
+  return true;
+}
+
+/// Copies of a buffer that were allocated at once become blocks of their own.
+void ProgramPlayer::take_apart(std::uint32_t buffer) {
+  const auto alike = std::ranges::find_if(alike_, [&](const Alike& one) {
+    return std::ranges::find(one.buffers, buffer) != one.buffers.end();
+  });
+  if (alike == alike_.end()) return;
+  std::size_t turn = 0;
+  for (const auto& run : alike->runs) {
+    std::vector<Bytes> requested;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(run.blocks); ++i)
+      requested.push_back(
+          setting_.schedule.buffers[alike->buffers[(turn + i) % alike->buffers.size()]]
+              .copy_bytes());
+    for (const MemoryBlockId block : setting_.allocator->cut_run(run, requested))
+      copies_[alike->buffers[turn++ % alike->buffers.size()]].blocks.push_back(block);
+  }
+  alike_.erase(alike);
+}
+
 /// One each time where that is repeated, else all there are.
 void ProgramPlayer::free_copies(std::uint32_t buffer) {
+  if (repetition_.left == 0 || !copies_.contains(buffer)) take_apart(buffer);
   const auto found = copies_.find(buffer);
   if (found == copies_.end()) return;
   turn(false);

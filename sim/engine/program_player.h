@@ -70,11 +70,29 @@ class ProgramPlayer {
     std::uint32_t begin = 0;  ///< its first action
     std::uint32_t left = 0;   ///< times, this one included; 0: nothing is repeated
   };
+  /// Copies of buffers that were allocated at once, in turn: one of each buffer, `times` times.
+  struct Alike {
+    std::vector<std::uint32_t> buffers;
+    std::uint32_t times = 0;
+    std::vector<CachingAllocator::BlockRun> runs;
+  };
+  /// What a repetition does each time.
+  struct Body {
+    std::int64_t dispatches = 0;
+    std::vector<HostAction> allocations;
+    std::vector<std::uint32_t> freed;  ///< buffers
+    bool only_one_way = true;          ///< it allocates or frees, or neither
+  };
 
   void act(const HostAction& action);
   void allocate(const HostAction& action);
   void free(const HostAction& action);
   void free_copies(std::uint32_t buffer);
+  void do_again();
+  Body body() const;
+  bool allocate_rest(const std::vector<HostAction>& allocations);
+  bool free_rest(const std::vector<std::uint32_t>& buffers);
+  void take_apart(std::uint32_t buffer);
   void fail(const HostAction& action);
   void turn(bool rises);
   DeviceStream stream(std::uint8_t lane);
@@ -84,7 +102,8 @@ class ProgramPlayer {
   std::vector<DeviceStream> streams_;                 // by lane
   std::vector<std::optional<MemoryBlockId>> blocks_;  // by buffer
   std::unordered_map<std::uint32_t, Copies> copies_;  // by buffer
-  std::vector<std::int64_t> block_bytes_;             // by buffer: of a block
+  std::vector<Alike> alike_;
+  std::vector<std::int64_t> block_bytes_;  // by buffer: of a block
   std::vector<DeviceEvent> events_;
   CategoryBytes live_;
   OperationId launched_;

@@ -194,7 +194,11 @@ Trace trace_of(const Schedule& schedule, const OperationMoments& moments, std::u
 
 StepCosts costs_together(std::span<const Schedule> schedules, const HardwareProfile& profile) {
   const CostModel model(profile);
-  StepCosts costs{.times = {}, .uses = {}, .clock = clock_options(schedules.front(), profile)};
+  const int ranks_each = schedules.front().world / static_cast<int>(schedules.size());
+  StepCosts costs{.times = {},
+                  .uses = {},
+                  .clock = clock_options(schedules.front(), profile),
+                  .core_sharing = core_sharing_of(profile, schedules.size(), ranks_each)};
   for (const Schedule& schedule : schedules) {
     const std::vector<Duration> times = operation_times(schedule, model);
     costs.times.insert(costs.times.end(), times.begin(), times.end());

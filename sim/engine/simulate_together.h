@@ -12,7 +12,8 @@
 namespace shardscope {
 
 /// Costs of all operations of schedules, those of one behind those of the one before, in the order
-/// of the schedules.
+/// of the schedules. Each stands for as many equal ranks, on the cores of one host where the
+/// profile says how these are shared.
 StepCosts costs_together(std::span<const Schedule> schedules, const HardwareProfile& profile);
 
 /// When the operations of the schedules' steps happen, each rank on a device of its own; subjects

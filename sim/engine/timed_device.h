@@ -24,7 +24,9 @@ class TimedDevice final : public DeviceEvents {
 
   void launch(DeviceStream stream, OperationId operation) override;
   void run(DeviceStream stream, OperationId operation) override;
-  void dispatch() override { host_ns_ += costs_.clock.dispatch_ns(in_backward_); }
+  void dispatch(std::int64_t operators) override {
+    host_ns_ += operators * costs_.clock.dispatch_ns(in_backward_);
+  }
   Duration host_time() const override { return {host_ns_}; }
   DeviceEvent record(DeviceStream stream) override;
   bool done(DeviceEvent event) override;

@@ -68,6 +68,7 @@ struct HardwareProfile {
   std::vector<CollectiveSample> collectives;
   std::vector<CollectiveMemory> collective_memory;  ///< what `communicator_memory` is made of
   std::vector<StragglingSample> straggling;         ///< by compute, shortest first
+  std::vector<CoreSharingSample> core_sharing;      ///< by ranks, fewest first
   std::optional<Gpu> gpu;
   std::optional<Node> node;  ///< with it, NCCL's model costs what was not measured
   std::optional<Interconnect> interconnect;

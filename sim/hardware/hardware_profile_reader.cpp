@@ -19,6 +19,7 @@ constexpr std::string_view schema = "shardscope.hardware/1";
 constexpr std::int64_t most_ranks = 1 << 24;
 constexpr std::int64_t most_channels = 1024;
 constexpr double largest_slowdown = 1000;
+constexpr double least_time_share = 1e-3;
 
 /// {"value": ..., "origin": ..., "source": ..., "date": ...}
 template <class Quantity>
@@ -116,6 +117,12 @@ StragglingSample read_straggling_sample(const JsonValue& value) {
           .wait = read_quantity(value.at("wait"), parse_duration)};
 }
 
+CoreSharingSample read_core_sharing_sample(const JsonValue& value) {
+  value.only_keys({"ranks", "time_share"});
+  return {.ranks = static_cast<int>(value.at("ranks").integer(1, most_ranks)),
+          .time_share = value.at("time_share").number(least_time_share, largest_slowdown)};
+}
+
 /// {"samples": [...], "origin": ..., ...}; no samples where the key is missing.
 template <class Sample>
 std::vector<Sample> read_samples(const ProfileFile& file, std::string_view key,
@@ -133,6 +140,14 @@ std::vector<StragglingSample> read_straggling(const ProfileFile& file, HardwareP
   std::vector<StragglingSample> samples =
       read_samples(file, "straggling", read_straggling_sample, profile);
   std::ranges::sort(samples, {}, &StragglingSample::compute);
+  return samples;
+}
+
+std::vector<CoreSharingSample> read_core_sharing(const ProfileFile& file,
+                                                 HardwareProfile& profile) {
+  std::vector<CoreSharingSample> samples =
+      read_samples(file, "core_sharing", read_core_sharing_sample, profile);
+  std::ranges::sort(samples, {}, &CoreSharingSample::ranks);
   return samples;
 }
 
@@ -194,6 +209,7 @@ const std::vector<std::string_view>& known_keys() {
                                                   "collectives",
                                                   "collective_memory",
                                                   "straggling",
+                                                  "core_sharing",
                                                   "contention"};
   return keys;
 }
@@ -266,6 +282,7 @@ HardwareProfile read_hardware_profile(const JsonValue& document) {
   profile.collective_memory =
       read_samples(file, "collective_memory", read_collective_memory, profile);
   profile.straggling = read_straggling(file, profile);
+  profile.core_sharing = read_core_sharing(file, profile);
   read_contention(file, profile);
   return profile;
 }

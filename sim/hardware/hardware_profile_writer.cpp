@@ -64,6 +64,10 @@ std::string row_json(const StragglingSample& sample) {
                      exact_text(sample.wait));
 }
 
+std::string row_json(const CoreSharingSample& sample) {
+  return fmt::format("{{\"ranks\": {}, \"time_share\": {}}}", sample.ranks, sample.time_share);
+}
+
 template <class Sample>
 std::string samples_json(const HardwareProfile& profile, std::string_view key,
                          const std::vector<Sample>& samples) {
@@ -130,6 +134,7 @@ std::string to_json(const HardwareProfile& profile) {
   text += samples_json(profile, "collectives", profile.collectives);
   text += samples_json(profile, "collective_memory", profile.collective_memory);
   text += samples_json(profile, "straggling", profile.straggling);
+  text += samples_json(profile, "core_sharing", profile.core_sharing);
   text += contention_json(profile);
   return text + fmt::format("  \"ranks_per_node\": {}\n}}\n", profile.ranks_per_node);
 }

@@ -105,6 +105,8 @@ void change(Changes& changes, const CompiledValues& values, const Rematerializat
   const std::size_t until = kept.kept_until(b);
   if (until == 0 && values.stays_in_kernel(b)) return changes.leave_out(b);
   std::size_t end = std::max(until, values.last_use(b));
+  // The graph's outputs are what its backward reads; there is no cache of a checkpoint.
+  if (values.is_kept_unread(b)) return changes.free_after(b, end);
   if (kept.is_recomputed(b)) {
     const std::optional<std::size_t> place = last_forward_use(values, b);
     if (!place) return changes.leave_out(b);

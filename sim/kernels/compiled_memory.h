@@ -16,9 +16,10 @@ namespace shardscope {
 /// grow with the distance from backward, and other bans, are left out.
 /// A schedule with products of 8-bit factors is returned as it is, and so is one of model_in_parts:
 /// what compiled code keeps of these is not known here.
-/// Activation checkpointing stays as it was recorded. Expects the schedule before with_kernels.
-/// Example: silu(gate) * up of [n, m] in bfloat16, followed by a product: eager PyTorch keeps gate,
-/// silu(gate), up and their product; compiled code keeps gate, up and the product.
+/// Activation checkpointing stays as it was recorded, but for results that a selective one keeps
+/// and nobody reads: they go. Expects the schedule before with_kernels. Example: silu(gate) * up of
+/// [n, m] in bfloat16, followed by a product: eager PyTorch keeps gate, silu(gate), up and their
+/// product; compiled code keeps gate, up and the product.
 Schedule with_compiled_memory(Schedule schedule, CompileScope scope);
 
 }  // namespace shardscope

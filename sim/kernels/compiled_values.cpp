@@ -76,6 +76,15 @@ bool CompiledValues::stays_in_kernel(std::uint32_t value) const {
          });
 }
 
+bool CompiledValues::is_kept_unread(std::uint32_t value) const {
+  const std::vector<ValueUse>& uses = lives_[value].uses;
+  return recomputes_.contains(block_of(uses.front().op)) && stays_in_graph(value) &&
+         last_use(value) < lives_[value].freed &&
+         std::ranges::all_of(uses, [&](const ValueUse& use) {
+           return operation(use.op).phase == Phase::forward && !operation(use.op).recomputed;
+         });
+}
+
 std::size_t CompiledValues::last_use(std::uint32_t value) const {
   std::size_t last = 0;
   for (const ValueUse& use : lives_[value].uses) last = std::max(last, end_of(use.op));

@@ -53,6 +53,9 @@ class CompiledValues {
   bool stays_in_graph(std::uint32_t value) const;
   /// All that touches a value belongs to one fused kernel.
   bool stays_in_kernel(std::uint32_t value) const;
+  /// Made in a forward that runs again, and read there alone, though it is freed later: what a
+  /// selective checkpoint keeps of an operator whose result the recomputation does not need.
+  bool is_kept_unread(std::uint32_t value) const;
   /// Where the last kernel that touches a value has been issued.
   std::size_t last_use(std::uint32_t value) const;
 

@@ -13,7 +13,8 @@
 namespace shardscope {
 namespace {
 
-constexpr std::array<std::string_view, 4> cast_names{"none", "delayed", "current", "compiled"};
+constexpr std::array<std::string_view, 5> cast_names{"none", "delayed", "current", "compiled",
+                                                     "rowwise"};
 constexpr Dtype eight_bits = Dtype::uint8;
 
 struct CastCost {
@@ -77,10 +78,19 @@ class Caster {
     if (!is_linear(op)) return;
     const MatmulShape shape = schedule_.works[op.work].matmul;
     const bool backward = op.phase == Phase::backward && !op.recomputed;
-    const std::int64_t elements =
-        backward ? cast_in_backward(op, shape) : cast_in_forward(op, shape);
+    const std::int64_t bytes = backward ? bytes_in_backward(op, shape)
+                                        : cast_in_forward(op, shape) * cost_.bytes_of_element;
     op.work = in_eight_bits(op.work);
-    if (elements > 0) launch_cast(changed, action, elements);
+    if (bytes > 0) launch_cast(changed, action, Bytes{bytes});
+  }
+
+  std::int64_t bytes_in_backward(const Operation& op, const MatmulShape& shape) {
+    if (kernels_.casts != Float8Casts::rowwise)
+      return cast_in_backward(op, shape) * cost_.bytes_of_element;
+    constexpr std::int64_t along = 3, across = 5, scaled = 4;
+    const bool of_input = first_.emplace(op.owner.value, op.micro_batch).second;
+    return shape.m * shape.k * (of_input ? along : across) + shape.k * shape.n * across +
+           shape.m * shape.n * scaled;
   }
 
   void gather_casts(Operation& op) {
@@ -124,13 +134,11 @@ class Caster {
     return place;
   }
 
-  void launch_cast(std::vector<HostAction>& changed, const HostAction& product,
-                   std::int64_t elements) {
-    const CastCost cost = cost_of(kernels_.casts);
+  void launch_cast(std::vector<HostAction>& changed, const HostAction& product, Bytes bytes) {
     const DeviceWork work{.kind = WorkKind::pointwise,
                           .dtype = eight_bits,
-                          .launches = cost.launches,
-                          .bytes = Bytes{elements * cost.bytes_of_element}};
+                          .launches = cost_.launches,
+                          .bytes = bytes};
     Operation op = schedule_.operations[product.subject];
     op.name = name_;
     op.work = row_of(work);
@@ -146,6 +154,7 @@ class Caster {
 
   Schedule schedule_;
   const Float8Kernels& kernels_;
+  CastCost cost_ = cost_of(kernels_.casts);
   std::uint32_t name_ = 0;
   std::set<Use> first_;
 };

@@ -16,20 +16,28 @@ enum class Float8Casts : std::uint8_t {
   current,   ///< Transformer Engine, the scale of the values: the same after a pass that reads 2
   compiled,  ///< torchao under torch.compile: 2 read, 1 written; whoever wrote the values found
              ///< the largest one
+  rowwise,   ///< torchao under torch.compile, a scale for each row: 2 read, 1 written; across the
+             ///< rows, for the backward, after a pass that reads 2. Both products of the backward
+             ///< are scaled by a pass behind them: 2 read, 2 written
 };
 std::string_view name_of(Float8Casts casts);
 
 struct Float8Kernels {
   Float8Casts casts = Float8Casts::none;
   bool casts_weights = false;  ///< at each use; else once a step, which is left out
-  bool gathers_casts = false;  ///< blocks' weights are gathered in 8 bits, cast before
+  /// What blocks gather is cast to 8 bits before: weights, and tokens of a sequence in parts.
+  /// Source of the latter: torchao float8/float8_tensor_parallel.py (Float8ColwiseParallel,
+  /// Float8RowwiseParallel: the gradient of the output).
+  bool gathers_casts = false;
   bool operator==(const Float8Kernels&) const = default;
 };
 
 /// The last step with the three products of each linear layer of a block in 8 bits, and casts
 /// before them: of the input, which layers beside each other (q, k, v; gate, up) share, of the
 /// output's gradient, and, by torchao, of the input again. Heads, embeddings and attention stay as
-/// they are. Sources: transformer_engine/pytorch/module/linear.py; torchao/float8/float8_linear.py.
+/// they are. Sources: transformer_engine/pytorch/module/linear.py; torchao 6243040,
+/// torchao/float8/float8_linear.py (matmul_with_hp_or_float8_args), config.py (rowwise: no fast
+/// accumulation in the backward), float8_ops.py (post_inverse_scale).
 /// Example: x [64, 32] by a weight [16, 32], delayed: the cast moves 64 * 32 * 4 bytes.
 Schedule with_float8(Schedule schedule, const Float8Kernels& kernels);
 

@@ -56,7 +56,7 @@ class Rules {
 
   bool fits(const Run& run, const Operation& op) const {
     if (op.work == Operation::no_work || op.kind == OperationKind::copy) return false;
-    if (!joins(schedule_.works[op.work].kind)) return false;
+    if (!joins(schedule_.works[op.work].kind) || is_complex(op)) return false;
     if (!fuses_attention_ && is_of_attention(schedule_, op)) return false;
     const std::string_view graph = compiled_graph(schedule_, op, scope_);
     if (scope_ != CompileScope::none && graph.empty()) return false;
@@ -66,6 +66,7 @@ class Rules {
       return false;
     if (last.phase != op.phase && !(last.phase == Phase::forward && op.phase == Phase::backward))
       return false;
+    if (begins_another_loss(run, op)) return false;
     if (fusion_ != KernelFusion::by_hand) return true;
     const WorkKind before = kind_of(last), now = kind_of(op);
     if (is_norm(before) || is_norm(now)) return false;
@@ -90,6 +91,20 @@ class Rules {
   }
 
  private:
+  /// torch.compile makes no kernels of complex numbers. Source: PyTorch torch/_inductor/lowering.py
+  /// (unsupported_input_tensor).
+  bool is_complex(const Operation& op) const {
+    return fusion_ == KernelFusion::compiled && schedule_.name(op) == "aten.mul.complex";
+  }
+  /// A loss that is compiled by itself is a graph for each of its calls, as torchtune's
+  /// CEWithChunkedOutputLoss compiles the cross-entropy of one chunk: in backward one ends before
+  /// the next begins.
+  bool begins_another_loss(const Run& run, const Operation& op) const {
+    constexpr std::string_view first = "aten.nll_loss_backward.default";
+    if (scope_ != CompileScope::blocks_and_loss || schedule_.name(op) != first) return false;
+    return std::ranges::any_of(
+        run, [&](std::uint32_t i) { return schedule_.name(schedule_.operations[i]) == first; });
+  }
   /// In the forward the factor of the scores comes before attention's softmax, in the backward
   /// after it.
   bool begins_with_softmax(const Operation& op) const {

@@ -85,13 +85,24 @@ std::string Findings::key_of(const Choice& choice, int blocks) {
 
 std::optional<Schedule> Findings::take_recording(const Choice& choice) {
   const std::scoped_lock lock(mutex_);
-  auto node = recordings_.extract(key_of(choice, 0));
-  return node ? std::optional(std::move(node.mapped())) : std::nullopt;
+  const auto kept = std::ranges::find(recordings_, key_of(choice, 0), &KeptRecording::key);
+  if (kept == recordings_.end()) return std::nullopt;
+  std::optional<Schedule> schedule = std::move(kept->schedule);
+  recordings_.erase(kept);
+  return schedule;
 }
 
 void Findings::keep_recording(const Choice& choice, Schedule schedule) {
   const std::scoped_lock lock(mutex_);
-  recordings_.insert_or_assign(key_of(choice, 0), std::move(schedule));
+  const std::string key = key_of(choice, 0);
+  std::erase_if(recordings_, [&](const KeptRecording& kept) { return kept.key == key; });
+  recordings_.push_back({key, std::move(schedule)});
+  std::size_t rows = 0;
+  for (const KeptRecording& kept : recordings_) rows += kept.schedule.program.actions.size();
+  while (rows > most_kept_rows && recordings_.size() > 1) {
+    rows -= recordings_.front().schedule.program.actions.size();
+    recordings_.pop_front();
+  }
 }
 
 TrialInputs with_blocks(const TrialInputs& inputs, int blocks) {

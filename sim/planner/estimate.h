@@ -2,6 +2,7 @@
 // and what was found out of choices, for the next search over them.
 #pragma once
 
+#include <list>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -39,7 +40,8 @@ class Findings {
   /// Of trials, with any number of blocks.
   MeshRecordings& of_meshes() { return of_meshes_; }
 
-  /// The whole recording of a choice, for who needs it next: it is given once.
+  /// The whole recording of a choice, for who needs it next: it is given once. Of more than
+  /// `most_kept_rows` together the oldest are let go.
   std::optional<Schedule> take_recording(const Choice& choice);
   void keep_recording(const Choice& choice, Schedule schedule);
 
@@ -64,7 +66,11 @@ class Findings {
   std::map<std::string, Trial> trials_;
   std::map<PlainKey, PlainStep> plain_;
   std::map<PlainKey, ModelCosts> parts_;
-  std::map<std::string, Schedule> recordings_;
+  struct KeptRecording {
+    std::string key;
+    Schedule schedule;
+  };
+  std::list<KeptRecording> recordings_;  ///< the oldest first
   MeshRecordings of_meshes_;
 };
 

@@ -13,10 +13,6 @@
 namespace shardscope::planner {
 namespace {
 
-/// Rows of host programs that are kept, each with what it points at some 60 bytes: a recording of 8
-/// billion parameters has 170,000.
-constexpr std::size_t most_rows = 1'600'000;
-
 /// Thrown where the two recordings differ in more than sizes.
 struct NotAlike {};
 
@@ -268,7 +264,7 @@ void MeshRecordings::keep_to_limit() {
   for (; family != families_.end(); ++family) {
     for (const SizedRecording& one : family->recordings)
       rows += one.schedule->program.actions.size();
-    if (rows > most_rows && family != families_.begin()) break;
+    if (rows > most_kept_rows && family != families_.begin()) break;
   }
   families_.erase(family, families_.end());
 }

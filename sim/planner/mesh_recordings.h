@@ -16,6 +16,10 @@
 
 namespace shardscope::planner {
 
+/// Rows of host programs that a store of recordings keeps, each with what it points at some 60
+/// bytes: a recording of 8 billion parameters has 170,000.
+inline constexpr std::size_t most_kept_rows = 1'600'000;
+
 /// A recording of a job in which groups of `ranks` neighbours share something.
 struct SizedRecording {
   int ranks = 1;

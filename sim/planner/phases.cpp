@@ -100,6 +100,12 @@ class Phases {
     return setup_.made_on == eager::Device::cpu ? parameter_bytes(base) * ranks_ : Bytes{};
   }
 
+  /// Weights that are loaded may train as they are.
+  bool adapts() const {
+    const auto& tuning = setup_.fine_tuning;
+    return tuning && (tuning->adapter || tuning->litgpt_adapter || tuning->quantization);
+  }
+
   void set_up() {
     begin(setup_.fine_tuning ? "load" : "wrap");
     const Bytes host = host_of_load();
@@ -108,8 +114,9 @@ class Phases {
           switch (moment) {
             case eager::SetupMoment::loaded:
               end("load", host);
-              return begin("adapter");
+              return begin(adapts() ? "adapter" : "wrap");
             case eager::SetupMoment::adapted:
+              if (!adapts()) return;
               end("adapter", {});
               return begin("wrap");
             case eager::SetupMoment::wrapped:

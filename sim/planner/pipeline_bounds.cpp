@@ -196,6 +196,15 @@ Bytes outputs_of(const Choice& choice, const TrialInputs& inputs) {
                   compute_dtype(choice.precision).value_or(parameter_dtype(choice.precision)));
 }
 
+/// Kernels that share a host's cores never take less than while the best number of stages computes.
+Duration on_shared_cores(Duration time, const Choice& choice, const HardwareProfile& profile) {
+  const std::vector<double> factors =
+      core_sharing_of(profile, static_cast<std::size_t>(choice.mesh.pipeline),
+                      choice.mesh.replicate * choice.mesh.shard);
+  if (factors.empty()) return time;
+  return Duration::from_seconds(time.seconds() * *std::ranges::min_element(factors));
+}
+
 ModelCosts known_model_costs(const Choice& choice, const TrialInputs& inputs) {
   if (inputs.findings == nullptr) return model_costs(choice, inputs);
   const PlainKey key = plain_key(choice);
@@ -288,9 +297,9 @@ Bounds PipelineBounds::of(const Choice& choice) const {
   const std::vector<PartElements> elements = elements_of_ranks(elements_, blocks, setup);
   const Precision precision = native_strategy(choice, inputs_.model).precision;
   const StageCommunication communication(choice, inputs_, precision);
-  Bounds bounds{.time = std::max(pipeline_time_bound(setup, stages, again),
-                                 pipeline_host_bound(setup, stages)),
-                .memory = {}};
+  const Duration computing =
+      on_shared_cores(pipeline_time_bound(setup, stages, again), choice, inputs_.profile);
+  Bounds bounds{.time = std::max(computing, pipeline_host_bound(setup, stages)), .memory = {}};
   for (int rank = 0; rank < setup.ranks; ++rank) {
     const auto at = static_cast<std::size_t>(rank);
     const ModelStates states = states_of(choice, elements[at].trained, inputs_);

@@ -14,15 +14,16 @@ Dtype compute_dtype_of(std::string_view precision) {
 
 PredictedRun predicted_run(const PytorchTraining& training, bool with_band) {
   const eager::TrainingSettings& loop = training.setup.loop;
-  return {.strategy = training.strategy,
-          .runtime = std::string(name_of(training.runtime)),
-          .precision = training.precision,
-          .compute = compute_dtype_of(training.precision),
-          .tokens_per_step = loop.batch * loop.length * loop.micro_batches * training.setup.world,
-          .compiled = training.setup.compiled,
-          .float8 = training.setup.float8.recipe != eager::parallel::Float8Recipe::none,
-          .allocator = training.allocator,
-          .with_band = with_band};
+  return {
+      .strategy = training.strategy,
+      .runtime = std::string(name_of(training.runtime)),
+      .precision = training.precision,
+      .compute = compute_dtype_of(training.precision),
+      .tokens_per_step = loop.sequences() * loop.length * loop.micro_batches * training.setup.world,
+      .compiled = training.setup.compiled,
+      .float8 = training.setup.float8.recipe != eager::parallel::Float8Recipe::none,
+      .allocator = training.allocator,
+      .with_band = with_band};
 }
 
 }  // namespace
@@ -34,7 +35,7 @@ Schedule schedule_of(const PytorchTraining& training, const Model& model, const 
       model, config, setup, eager::kernel_device(setup.session.compute_capability), steps,
       listener);
   schedule.strategy.runtime = training.runtime;
-  schedule.workload.batch = setup.loop.batch;
+  schedule.workload.batch = setup.loop.sequences();
   schedule.workload.length = setup.loop.length;
   schedule.workload.micro_batches = setup.loop.micro_batches;
   schedule.assumed = training.assumed;

@@ -47,6 +47,14 @@ void set_checkpointing(const eager::CheckpointChoice& choice, const Model& model
   settings.checkpoint.preserve_rng_state = false;
 }
 
+void set_pipeline(const TorchtitanJob& job, ParallelSettings& settings) {
+  const int stages = job.mesh.front().size;
+  settings.schedule = torchtitan_schedule(job.pipeline.schedule, "--pipeline-schedule");
+  for (const int layers : blocks_of_stages(job.model, job.pipeline, stages, "--pipeline-stages"))
+    settings.stage_layers.push_back(layers);
+  settings.batch *= job.micro_batches;
+}
+
 PredictedPipeline predicted_pipeline(const TorchtitanPipeline& pipeline) {
   const bool gpipe = pipeline.settings.schedule == eager::parallel::PipelineSchedule::gpipe;
   PredictedPipeline result{
@@ -138,31 +146,40 @@ eager::parallel::PipelineSchedule torchtitan_schedule(PipelineScheduleKind kind,
                .way_out = "give GPipe or 1F1B, or predict it with --runtime native"});
 }
 
+ParallelSettings torchtitan_settings(const TorchtitanJob& job) {
+  ParallelSettings settings{.shape = eager::parallel::llama_shape(job.model),
+                            .mesh = job.mesh,
+                            .batch = job.batch,
+                            .length = job.length,
+                            .sequence_parallel = true,
+                            .loss_parallel = true,
+                            .reshard_after_forward = job.reshards,
+                            .optimizer = job.optimizer,
+                            .clips = job.clips,
+                            .micro_batches = job.micro_batches};
+  set_precision(job.precision, settings);
+  set_checkpointing(job.checkpointing, job.model, settings);
+  if (job.mesh.front().name == "pp") set_pipeline(job, settings);
+  return settings;
+}
+
 TorchtitanPipeline torchtitan_pipeline(const Choice& choice, const TrialInputs& inputs) {
-  const Model& model = inputs.model;
-  TorchtitanPipeline pipeline{
-      .settings = {.shape = eager::parallel::llama_shape(model)},
-      .place = {.world = choice.mesh.world()},
-      .session = {.compute_capability = inputs.training.session.compute_capability},
-      .strategy = std::string(name_of(choice.sharding)),
-      .precision = std::string(name_of(choice.precision)),
-      .allocator = inputs.allocator};
-  ParallelSettings& settings = pipeline.settings;
-  settings.mesh = axes_of(choice.mesh);
-  settings.batch = choice.batch * choice.micro_batches;
-  settings.length = inputs.training.length;
-  settings.micro_batches = choice.micro_batches;
-  settings.schedule = torchtitan_schedule(choice.pipeline.schedule, "--pipeline-schedule");
-  for (const int layers :
-       blocks_of_stages(model, choice.pipeline, choice.mesh.pipeline, "--pipeline-stages"))
-    settings.stage_layers.push_back(layers);
-  settings.sequence_parallel = settings.loss_parallel = true;
-  settings.reshard_after_forward = zero_stage(choice.sharding) == 3;
-  settings.clips = inputs.training.clip > 0;
-  settings.optimizer = optimizer_of(inputs.training);
-  set_precision(choice.precision, settings);
-  set_checkpointing(choice.checkpointing, model, settings);
-  return pipeline;
+  return {.settings = torchtitan_settings({.model = inputs.model,
+                                           .mesh = axes_of(choice.mesh),
+                                           .batch = choice.batch,
+                                           .length = inputs.training.length,
+                                           .micro_batches = choice.micro_batches,
+                                           .reshards = zero_stage(choice.sharding) == 3,
+                                           .clips = inputs.training.clip > 0,
+                                           .precision = choice.precision,
+                                           .optimizer = optimizer_of(inputs.training),
+                                           .checkpointing = choice.checkpointing,
+                                           .pipeline = choice.pipeline}),
+          .place = {.world = choice.mesh.world()},
+          .session = {.compute_capability = inputs.training.session.compute_capability},
+          .strategy = std::string(name_of(choice.sharding)),
+          .precision = std::string(name_of(choice.precision)),
+          .allocator = inputs.allocator};
 }
 
 std::vector<Schedule> schedules_of_stages(const TorchtitanPipeline& pipeline,

@@ -14,6 +14,24 @@
 
 namespace shardscope::planner {
 
+/// What torchtitan's loop follows from, whoever asks: a choice of a plan, or options.
+struct TorchtitanJob {
+  const Model& model;
+  std::vector<eager::parallel::MeshAxis> mesh;  ///< with an axis pp in front, or without
+  std::int64_t batch = 1;                       ///< sequences of a rank's micro-batch
+  std::int64_t length = 1;
+  int micro_batches = 1;
+  bool reshards = true;  ///< parameters are let go after forward
+  bool clips = false;
+  TrainingPrecision precision = TrainingPrecision::fp32;
+  eager::OptimizerSettings optimizer;
+  eager::CheckpointChoice checkpointing;
+  PipelineChoice pipeline;  ///< of an axis pp
+};
+/// Sequence and loss parallel, and the stages of an axis pp. Throws Error where the model is no
+/// Llama of torchtitan's, or naming the option of its pipeline.
+eager::parallel::ParallelSettings torchtitan_settings(const TorchtitanJob& job);
+
 struct TorchtitanPipeline {
   eager::parallel::ParallelSettings settings;  ///< with an axis pp in front
   eager::parallel::RankPlace place;

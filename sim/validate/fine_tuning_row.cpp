@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <charconv>
 #include <cmath>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "core/base/utf8.h"
+#include "sim/validate/published_words.h"
 
 namespace shardscope {
 namespace {
@@ -51,6 +54,7 @@ class RowReader {
     for (const auto& [name, field] : text_columns) result_.*field = std::string(text_of(name));
     for (const CountColumn& column : count_columns) take(column);
     take_peak();
+    take_rate();
     return std::move(result_);
   }
 
@@ -86,10 +90,35 @@ class RowReader {
     result_.peak_gib = *value;
   }
 
+  void take_rate() {
+    constexpr double most = 1e9;
+    const std::string_view text = text_of("tokens_per_s");
+    if (text.empty()) return;
+    const auto value = number_of(text);
+    if (!value || *value <= 0 || *value > most)
+      return refuse("tokens_per_s", "tokens a second", text);
+    result_.tokens_per_s = *value;
+  }
+
   const CsvTable& table_;
   std::size_t row_;
   FineTuningRow result_;
 };
+
+/// The number that stands right before `word`, with commas between thousands; none: no such
+/// positive number.
+std::optional<double> number_before(std::string_view text, std::string_view word) {
+  const std::size_t end = text.find(word);
+  if (end == std::string_view::npos) return std::nullopt;
+  std::size_t begin = end;
+  while (begin > 0 && (std::isdigit(static_cast<unsigned char>(text[begin - 1])) != 0 ||
+                       text[begin - 1] == '.' || text[begin - 1] == ','))
+    --begin;
+  std::string digits(text.substr(begin, end - begin));
+  std::erase(digits, ',');
+  const auto value = number_of(digits);
+  return value && *value > 0 ? value : std::nullopt;
+}
 
 }  // namespace
 
@@ -107,6 +136,20 @@ std::vector<FineTuningRow> fine_tuning_rows(const CsvTable& table) {
   rows.reserve(table.rows());
   for (std::size_t row = 0; row < table.rows(); ++row) rows.push_back(RowReader(table, row).read());
   return rows;
+}
+
+std::optional<double> measured_tokens_per_s(const FineTuningRow& row) {
+  if (row.tokens_per_s) return row.tokens_per_s;
+  if (!row.seq || !row.gpus) return std::nullopt;
+  const auto length = static_cast<double>(*row.seq);
+  if (const auto seconds = number_before(row.notes, "s/it"); seconds && row.micro_batch)
+    return static_cast<double>(*row.micro_batch *
+                               number_after(row.notes, "grad accumulation ").value_or(1)) *
+           length / *seconds;
+  const auto samples = number_before(row.notes, " samples in ");
+  const auto seconds = number_before(row.notes, " s (whole run");
+  if (!samples || !seconds) return std::nullopt;
+  return *samples * length / *seconds / static_cast<double>(*row.gpus);
 }
 
 std::string repository_of(const FineTuningRow& row) {

@@ -367,7 +367,6 @@ class Builder {
                         .ranks_per_node = std::min(world, 8)});
     if (!stack_.pure && !shards)
       setup().forward_autocast = stack_.unsloth ? dtype_of_base(row_) : Dtype::bfloat16;
-    if (world == 1 && runtime == Runtime::ddp) setup().runtime = eager::PlainSetup{};
     if ((stack_.casts_adapters_alone || stack_.unsloth) && is_lora(row_) && !shards)
       setup().trainable_dtype.reset();
     if (auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup().runtime)) set_buckets(*zero);

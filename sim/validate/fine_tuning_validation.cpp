@@ -40,6 +40,11 @@ Summary played(const FineTuningScenario& scenario, const HardwareProfile& profil
 
 constexpr std::int64_t enough = std::int64_t{1} << 42;  // bytes
 
+HardwareProfile unbounded(HardwareProfile profile) {
+  profile.memory = Bytes{enough};
+  return profile;
+}
+
 /// What the process holds beside the allocator.
 Bytes outside_of(const FineTuningScenario& scenario) {
   Bytes bytes = scenario.profile.context_memory.value_or(Bytes{});
@@ -96,34 +101,51 @@ void predict_sharded(const FineTuningScenario& scenario, ValidatedFineTuning& re
 
 bool is_sum(const FineTuningRow& row) { return row.memory_kind.find("SUM") != std::string::npos; }
 
+double rate_of(const Summary& summary, const FineTuningScenario& scenario) {
+  return summary.tokens_per_s / scenario.training.setup.world;
+}
+
 void predict(const FineTuningRow& row, ValidatedFineTuning& result) {
   const FineTuningScenario scenario = fine_tuning_scenario(row);
   result.assumed = scenario.training.assumed;
   if (is_sum(row)) result.assumed.emplace_back("the memory is the sum over the GPUs");
-  if (scenario.loads_in_shards) return predict_sharded(scenario, result);
+  if (scenario.loads_in_shards) {
+    predict_sharded(scenario, result);
+    if (result.measured_rate)
+      result.predicted_rate = rate_of(played(scenario, unbounded(scenario.profile)), scenario);
+    return;
+  }
   Summary summary = played(scenario, scenario.profile);
   result.fits = summary.fits;
   if (!summary.fits) {
     // As much as it would take where there is enough.
-    HardwareProfile unbounded = scenario.profile;
-    unbounded.memory = Bytes{enough};
-    summary = played(scenario, unbounded);
+    summary = played(scenario, unbounded(scenario.profile));
   }
+  result.predicted_rate = rate_of(summary, scenario);
   result.predicted = peak_of(summary, result.kind);
 }
 
 MemoryStatistics statistics(std::string source, std::span<const ValidatedFineTuning* const> rows) {
   MemoryStatistics result{.source = std::move(source)};
-  std::vector<double> errors;
+  std::vector<double> errors, rate_errors;
   for (const ValidatedFineTuning* row : rows) {
     if (!row->predicted) continue;
     (row->out_of_memory ? result.failed : result.ran) += 1;
     if (row->judged_right()) (row->out_of_memory ? result.failed_right : result.ran_right) += 1;
+    if (row->has_rates()) {
+      rate_errors.push_back(std::abs(row->rate_error()));
+      result.mean_rate_error += row->rate_error();
+    }
     if (!row->counts()) continue;
     errors.push_back(std::abs(row->error()));
     result.mean_error += row->error();
     result.within_a_tenth += errors.back() <= 0.1;
     if (errors.back() > std::abs(result.worst_error)) result.worst_error = row->error();
+  }
+  result.rates = static_cast<int>(rate_errors.size());
+  if (!rate_errors.empty()) {
+    result.mean_rate_error /= result.rates;
+    result.median_abs_rate_error = median(rate_errors);
   }
   result.rows = static_cast<int>(errors.size());
   if (errors.empty()) return result;
@@ -164,6 +186,7 @@ ValidatedFineTuning validate_row(const FineTuningRow& row) {
     result.measured = Bytes{static_cast<std::int64_t>(std::llround(*row.peak_gib * bytes_of_gib))};
   if (result.measured && row.gpus && is_sum(row))
     result.measured = Bytes{result.measured->count / *row.gpus};
+  result.measured_rate = measured_tokens_per_s(row);
   result.skipped = why_not_predicted(row);
   if (!result.skipped.empty()) return result;
   try {

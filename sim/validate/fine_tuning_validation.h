@@ -26,13 +26,18 @@ struct ValidatedFineTuning {
   bool fits = true;                ///< as predicted, on the row's device
   std::optional<Bytes> measured;
   bool out_of_memory = false;  ///< as measured
-  std::string skipped;         ///< why it is not predicted; "" where it is
+  /// Tokens a second of one GPU, as predicted of padded sequences, and as measured.
+  std::optional<double> predicted_rate, measured_rate;
+  std::string skipped;  ///< why it is not predicted; "" where it is
   std::vector<std::string> assumed;
 
   /// Takes part in the errors.
   bool counts() const { return predicted && measured; }
   /// (predicted - measured) / measured.
   double error() const;
+  bool has_rates() const { return predicted_rate && measured_rate; }
+  /// (predicted - measured) / measured tokens a second.
+  double rate_error() const { return (*predicted_rate - *measured_rate) / *measured_rate; }
   bool judged_right() const { return fits != out_of_memory; }
 };
 
@@ -50,6 +55,9 @@ struct MemoryStatistics {
   double median_abs_error = 0;
   double within_a_tenth = 0;   ///< share of rows
   double worst_error = 0;      ///< signed
+  int rates = 0;               ///< rows with tokens a second
+  double mean_rate_error = 0;  ///< signed: the bias
+  double median_abs_rate_error = 0;
   int ran = 0, ran_right = 0;  ///< runs that fitted, and those predicted to fit
   int failed = 0, failed_right = 0;
 };

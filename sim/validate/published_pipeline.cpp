@@ -172,6 +172,7 @@ std::vector<ChunkTime> chunk_times(const PublishedPipeline& pipeline, const Stag
 }  // namespace
 
 int stages_of_rank(const PublishedRow& row) {
+  if (row.virtual_stages) return static_cast<int>(std::max<std::int64_t>(1, *row.virtual_stages));
   const auto virtual_stages = number_after(row.strategy, "VP");
   return std::max(
       1, virtual_stages ? *virtual_stages : number_after(row.strategy, "interleave ").value_or(1));

@@ -19,16 +19,6 @@
 namespace shardscope {
 namespace {
 
-/// Ring attention: a rank's queries see the keys of all ranks, and each rank half of them, since a
-/// sequence is dealt out so that all have the same to do.
-void see_all_keys(Schedule& schedule, int ranks) {
-  for (DeviceWork& work : schedule.works) {
-    if (work.attention.library == AttentionLibrary::none) continue;
-    work.attention.keys *= ranks;
-    work.flops = work.flops * ranks;
-  }
-}
-
 Schedule schedule_of(const PublishedScenario& scenario, int micro_batches) {
   eager::TrainingSetup setup = scenario.setup;
   setup.loop.micro_batches = micro_batches;
@@ -43,7 +33,7 @@ Schedule schedule_of(const PublishedScenario& scenario, int micro_batches) {
     reduce_over(schedule, scenario.world);
   if (scenario.tensor.ranks > 1)
     schedule = with_tensor_parallel(std::move(schedule), scenario.tensor);
-  see_all_keys(schedule, scenario.context);
+  schedule = with_ring_attention(std::move(schedule), scenario.ring);
   schedule = with_kernels(std::move(schedule), scenario.kernels);
   if (scenario.experts.ranks > 1)
     schedule = with_expert_parallel(std::move(schedule), scenario.experts);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/base/utf8.h"
+#include "sim/validate/published_scripts.h"
 #include "sim/validate/published_words.h"
 
 namespace shardscope {
@@ -85,6 +86,7 @@ class RowReader {
     for (const RateColumn& column : rate_columns) take(column);
     take_length_from_notes();
     fill_known_mixture(result_);
+    fill_launch_script(result_);
     return std::move(result_);
   }
 

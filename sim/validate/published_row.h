@@ -23,6 +23,7 @@ struct PublishedRow {
   std::optional<LatentShape> latents;
   bool seq_in_notes = false;  ///< `seq` is a default that the notes name
   std::optional<std::int64_t> gpus, gpus_per_node, tensor_parallel, pipeline_parallel, shards;
+  std::optional<std::int64_t> virtual_stages;          ///< of a pipeline's rank; no column
   std::optional<std::int64_t> micro_batch;             ///< sequences
   std::optional<std::int64_t> global_batch;            ///< sequences of a step, of all ranks
   std::optional<std::int64_t> accumulate;              ///< micro-batches of a step

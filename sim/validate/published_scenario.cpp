@@ -163,6 +163,7 @@ Float8Kernels float8_of(const PublishedRow& row, ShardingStrategy sharding) {
   Float8Kernels kernels = stack_of(row).float8;
   const bool by_rows = has_word(row.precision, "rowwise");
   if (has_word(row.precision, "CS")) kernels.casts = Float8Casts::current;
+  if (by_rows && kernels.casts == Float8Casts::compiled) kernels.casts = Float8Casts::rowwise;
   // What is cast with a scale for each row is gathered as it was.
   if (by_rows) kernels.gathers_casts = false;
   const bool whole = sharding == ShardingStrategy::no_shard || sharding == ShardingStrategy::zero1;
@@ -403,9 +404,11 @@ class SetupBuilder {
                            .world = shards_,
                            .ranks_per_node = std::min(shards_, result_.profile.ranks_per_node)};
     result_.setup = eager::requested_setup(result_.played.model, request);
+    // Gradients lie in buckets also where an update that is weighed apart stands for the other
+    // ranks.
+    if (result_.world > 1 && result_.runtime == Runtime::ddp)
+      result_.setup.runtime = eager::ddp::Options{};
     if (row_.precision.empty()) result_.assumed.emplace_back("bf16 mixed precision");
-    if (result_.world == 1 && result_.runtime == Runtime::ddp)
-      result_.setup.runtime = eager::PlainSetup{};
     std::visit([&](auto& runtime) { adjust(runtime); }, result_.setup.runtime);
     result_.assumed.push_back(fmt::format("as {} trains ({})", stack_.name, stack_.source));
   }
@@ -447,7 +450,8 @@ class SetupBuilder {
   void set_kernels() {
     eager::TrainingSetup& setup = result_.setup;
     result_.kernels = {.fusion = fusion_of(row_, stack_),
-                       .attention = attention_of(row_, stack_, result_.profile)};
+                       .attention = attention_of(row_, stack_, result_.profile),
+                       .scope = stack_.compiled};
     const std::int64_t most = stack_.most_gpus_without_blocking;
     result_.waits = {.each_launch = most > 0 && *row_.gpus > most,
                      .each_micro_batch = stack_.reads_batch_sizes};
@@ -456,8 +460,11 @@ class SetupBuilder {
     if (result_.float8.casts != Float8Casts::none)
       result_.assumed.push_back(
           fmt::format("linear layers of blocks in FP8, {} scaling", name_of(result_.float8.casts)));
-    result_.context = static_cast<int>(context_ranks(row_));
-    if (result_.context > 1)
+    result_.ring = {
+        .ranks = static_cast<int>(context_ranks(row_)),
+        .distance = static_cast<int>(tensor_ranks(row_)),
+        .waits = stack_.traces_ring && result_.kernels.fusion == KernelFusion::compiled};
+    if (result_.ring.ranks > 1 && !result_.ring.waits)
       result_.assumed.emplace_back("ring attention's exchange runs behind attention");
     const bool blocks_fit = kept_by_blocks(row_, setup.loop.batch) < result_.profile.memory;
     const std::string_view checkpointing = checkpointing_of(row_, stack_, blocks_fit);
@@ -472,6 +479,7 @@ class SetupBuilder {
     setup.session.attention.cudnn = false;
     set_eager_attention();
     setup.model.dropout = stack_.dropout > 0;
+    setup.model.torchtitan_attention = stack_.torchtitan_attention;
   }
 
   void set_eager_attention() {

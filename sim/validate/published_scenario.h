@@ -13,6 +13,7 @@
 #include "sim/validate/published_host.h"
 #include "sim/validate/published_model.h"
 #include "sim/validate/published_pipeline.h"
+#include "sim/validate/published_ring.h"
 #include "sim/validate/published_row.h"
 #include "sim/validate/published_stack.h"
 #include "sim/validate/published_tensor_parallel.h"
@@ -34,9 +35,9 @@ struct PublishedScenario {
   KernelChoices kernels;
   HostWaits waits;
   Float8Kernels float8;
-  int context = 1;  ///< ranks that share a sequence: `setup` has one rank's part of it
-  int world = 1;    ///< ranks that gradients are reduced over; setup.world: that share states
-  int owners = 0;   ///< ranks that update whole tensors; 0: each updates an equal part
+  RingAttention ring;  ///< `setup` has one rank's part of a sequence
+  int world = 1;       ///< ranks that gradients are reduced over; setup.world: that share states
+  int owners = 0;      ///< ranks that update whole tensors; 0: each updates an equal part
   double micro_batches = 1;          ///< of a step; not whole where the last one is smaller
   std::int64_t tokens_per_step = 0;  ///< of all ranks
   std::vector<std::string> assumed;

@@ -13,7 +13,7 @@ using eager::OptimizerImplementation;
 /// Megatron-LM, as whoever launches it sets nothing else.
 TrainingStack megatron_lm() {
   return {.name = "Megatron-LM",
-          .words = {"Megatron", "NeMo", "dist.optimizer", "dist. optimizer"},
+          .words = {"Megatron", "dist.optimizer", "dist. optimizer"},
           .sharded = Runtime::fsdp2,
           .replicated = Runtime::deepspeed,
           .fusion = KernelFusion::by_hand,
@@ -37,6 +37,18 @@ TrainingStack megatron_bridge() {
       "Megatron-Bridge src/megatron/bridge/perf_recipes/llama (sequence_parallel, "
       "tp_comm_overlap_cfg), recipes/llama (account_for_embedding_in_pipeline_split); Megatron-LM "
       "core/distributed, core/optimizer/distrib_optimizer.py";
+  return stack;
+}
+
+/// NeMo's launcher runs Megatron-LM with sequence parallelism, and its sums beside products.
+TrainingStack nemo() {
+  TrainingStack stack = megatron_bridge();
+  stack.name = "NeMo";
+  stack.words = {"NeMo"};
+  stack.source =
+      "NeMo-Framework-Launcher launcher_scripts/conf/training (sequence_parallel, "
+      "ub_tp_comm_overlap, overlap_grad_sync); Megatron-LM core/distributed, "
+      "core/optimizer/distrib_optimizer.py";
   return stack;
 }
 
@@ -102,6 +114,40 @@ TrainingStack vtrain() {
   return stack;
 }
 
+/// It compiles each block and the loss.
+TrainingStack torchtitan() {
+  return {.name = "torchtitan",
+          .words = {"torchtitan"},
+          .sharded = Runtime::fsdp2,
+          .compiled = CompileScope::blocks_and_loss,
+          .optimizer = OptimizerImplementation::fused,
+          .reduced_in = Dtype::float32,
+          .divides_sequence = true,
+          .traces_ring = true,
+          .torchtitan_attention = true,
+          .float8 = {.casts = Float8Casts::compiled, .gathers_casts = true},
+          .micro_batch_a_rank = true,
+          .source =
+              "torchtitan 820504e, models/llama3/parallelize_llama.py (apply_tp, "
+              "apply_compile), models/llama3/model.py (Attention), "
+              "components/loss.py, optimizer.py, docs/float8.md"};
+}
+
+/// The loss is not compiled, because that led to errors of CUDA. AdamW is not fused by default.
+TrainingStack torchtitan_of_2024() {
+  TrainingStack stack = torchtitan();
+  stack.name = "torchtitan of 2024";
+  stack.words = {"_202412_torchtitan"};
+  stack.compiled = CompileScope::blocks;
+  stack.optimizer = OptimizerImplementation::foreach;
+  stack.source =
+      "torchtitan 9dec370, parallelisms/parallelize_llama.py (apply_tp, apply_compile), "
+      "models/llama/model.py (Attention), optimizer.py, "
+      "pipeline_llama.py (pipeline_parallel_microbatches), train.py (loss_fn), "
+      "docs/float8.md";
+  return stack;
+}
+
 const std::vector<TrainingStack>& stacks() {
   static const std::vector<TrainingStack> known{
       {.name = "composer",
@@ -121,15 +167,8 @@ const std::vector<TrainingStack>& stacks() {
            "composer 0.17 trainer/dist_strategy.py (set_fsdp_default), "
            "trainer/mosaic_fsdp_utils.py (get_mixed_precision), optim/decoupled_weight_decay.py; "
            "llm-foundry scripts/train/yamls/pretrain/mpt-7b.yaml"},
-      {.name = "torchtitan",
-       .words = {"torchtitan"},
-       .sharded = Runtime::fsdp2,
-       .reduced_in = Dtype::float32,
-       .divides_sequence = true,
-       .float8 = {.casts = Float8Casts::compiled, .gathers_casts = true},
-       .micro_batch_a_rank = true,
-       .source = "torchtitan 2024-12, parallelize_llama.py (apply_tp), optimizer.py, "
-                 "pipeline_llama.py (pipeline_parallel_microbatches), docs/float8.md"},
+      torchtitan_of_2024(),
+      torchtitan(),
       vtrain(),
       bigscience(),
       megatron_deepspeed(),
@@ -146,6 +185,7 @@ const std::vector<TrainingStack>& stacks() {
        .source = "InternEvo configs/7B_sft.py, solver/optimizer/hybrid_zero_optim.py; "
                  "InternLM doc/en/install.md (flash-attention 1.0.5)"},
       megatron_bridge(),
+      nemo(),
       simumax(),
       megatron_lm(),
       {.name = "nanotron",

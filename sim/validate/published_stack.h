@@ -22,6 +22,7 @@ struct TrainingStack {
   Runtime sharded = Runtime::fsdp1;     ///< that shards parameters
   Runtime replicated = Runtime::ddp;    ///< that shards optimizer states at most
   KernelFusion fusion = KernelFusion::none;
+  CompileScope compiled = CompileScope::none;  ///< of torch.compile; none: whatever a lane runs
   eager::OptimizerImplementation optimizer = eager::OptimizerImplementation::foreach;
   std::optional<Dtype> reduced_in = {};  ///< gradients; absent: what is computed in
   bool reduces_every_micro_batch = false;
@@ -46,8 +47,10 @@ struct TrainingStack {
   /// Of tensor parallelism (sim/validate/published_tensor_parallel.h).
   bool divides_sequence = false;
   bool overlaps_sums = false;
+  bool traces_ring = false;  ///< ring attention is part of what torch.compile traces
   double dropout = 0;
   bool eager_attention = false;             ///< where the row does not say
+  bool torchtitan_attention = false;        ///< ModelSettings has it
   std::string_view checkpointing = "none";  ///< where the row does not say
   std::string_view full = "full";           ///< what its full checkpointing runs again
   /// Full checkpointing by a function of its own, which runs a block again to its end.

@@ -150,25 +150,40 @@ class Inserter {
   void add(std::vector<HostAction>& actions, const Sum& sum) {
     const HostAction after = actions.back();
     const std::uint8_t lane = lane_behind(after, actions);
+    // The loss sums what each rank has of every token.
+    const bool in_parts = tensor_.divides_sequence && sum.part != "loss";
     for (int i = 0; i < sum.times; ++i) {
-      Operation op = schedule_.operations[after.subject];
-      op.kind = OperationKind::all_reduce;
-      op.stream = schedule_.program.lanes[lane].stream;
-      op.bytes = Bytes{sum.elements * sum.bytes_of_element};
-      op.flops = {};
-      op.work = Operation::no_work;
-      op.shapes = Operation::no_shapes;
-      op.operands = op.slices = op.after = {};
-      op.detail = collective_of(sum);
-      schedule_.operations.push_back(op);
-      actions.push_back({.kind = HostActionKind::launch,
-                         .lane = lane,
-                         .subject = static_cast<std::uint32_t>(schedule_.operations.size() - 1)});
+      if (!in_parts) {
+        launch(actions, after, lane, OperationKind::all_reduce, sum);
+        continue;
+      }
+      launch(actions, after, lane, OperationKind::reduce_scatter, sum);
+      launch(actions, after, lane, OperationKind::all_gather, sum);
     }
   }
 
-  std::uint32_t collective_of(const Sum& sum) {
-    Collective made{.group = group_, .elements_in = sum.elements, .elements_out = sum.elements};
+  void launch(std::vector<HostAction>& actions, const HostAction& after, std::uint8_t lane,
+              OperationKind kind, const Sum& sum) {
+    Operation op = schedule_.operations[after.subject];
+    op.kind = kind;
+    op.stream = schedule_.program.lanes[lane].stream;
+    op.bytes = Bytes{sum.elements * sum.bytes_of_element};
+    op.flops = {};
+    op.work = Operation::no_work;
+    op.shapes = Operation::no_shapes;
+    op.operands = op.slices = op.after = {};
+    op.detail = collective_of(sum, kind);
+    schedule_.operations.push_back(op);
+    actions.push_back({.kind = HostActionKind::launch,
+                       .lane = lane,
+                       .subject = static_cast<std::uint32_t>(schedule_.operations.size() - 1)});
+  }
+
+  std::uint32_t collective_of(const Sum& sum, OperationKind kind) {
+    const std::int64_t part = (sum.elements + tensor_.ranks - 1) / tensor_.ranks;
+    Collective made{.group = group_,
+                    .elements_in = kind == OperationKind::all_gather ? part : sum.elements,
+                    .elements_out = kind == OperationKind::reduce_scatter ? part : sum.elements};
     made.dtype = sum.bytes_of_element == bytes_of_loss ? Dtype::float32 : Dtype::bfloat16;
     schedule_.collectives.push_back(made);
     return static_cast<std::uint32_t>(schedule_.collectives.size() - 1);

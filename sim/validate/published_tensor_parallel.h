@@ -12,7 +12,7 @@ struct TensorParallel {
   std::int64_t tokens = 0;  ///< of a micro-batch
   std::int64_t hidden = 0;
   /// Norms, dropout and sums of the residual stream see a part of the tokens (sequence
-  /// parallelism). A sum is then a reduce-scatter and an all-gather, which move as many bytes.
+  /// parallelism). A sum is then a reduce-scatter and an all-gather; not that of the loss.
   bool divides_sequence = false;
   /// Sums move in pieces beside the products before and behind them, and compute waits for none.
   bool overlaps = false;

@@ -18,7 +18,8 @@ RUNTIMES = {"FSDP2": "fsdp2", "FSDP": "fsdp1", "DeepSpeed": "deepspeed", "single
 
 # What holds for all rows of a source: options, and whether its figure includes what is outside the allocator.
 SOURCES = {
-    "torchtitan": (["--precision", "bf16_mixed", "--loss", "outside", "--optimizer-implementation", "fused"], False),
+    "torchtitan": (["--precision", "bf16_mixed", "--loss", "outside", "--optimizer-implementation", "fused",
+                    "--layers", "torchtitan"], False),
     "InternEvo": (["--precision", "bf16_mixed", "--seq", "2048"], True),
     "Qwen": (["--precision", "bf16_mixed"], True),
 }

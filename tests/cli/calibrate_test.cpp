@@ -34,9 +34,21 @@ TEST_F(Calibrating, OfSeveralRanksDrawsTheirCollectivesBesideTheProfile) {
     EXPECT_NE(picture.find(text), std::string::npos) << text;
 }
 
+TEST_F(Calibrating, OfSeveralRanksSaysWhatSomeOfThemTake) {
+  calibrate("--ranks 3");
+  const Json samples = Json::parse(workplace_.read("machine.json"))["core_sharing"]["samples"];
+  ASSERT_EQ(samples.size(), 3u);
+  for (int ranks = 1; ranks <= 3; ++ranks) {
+    EXPECT_EQ(samples[ranks - 1]["ranks"], ranks);
+    EXPECT_GT(samples[ranks - 1]["time_share"], 0);
+  }
+  EXPECT_EQ(samples[2]["time_share"], 1);
+}
+
 TEST_F(Calibrating, OfOneRankDrawsNothing) {
   EXPECT_TRUE(calibrate("--ranks 1")["figure"].is_null());
   EXPECT_FALSE(workplace_.has("machine.collectives.svg"));
+  EXPECT_FALSE(Json::parse(workplace_.read("machine.json")).contains("core_sharing"));
 }
 
 TEST_F(Calibrating, APlaceThatCannotBeWrittenIsRefusedBeforeItMeasures) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -22,6 +23,7 @@ using Json = nlohmann::json;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 class Checkpoints : public ::testing::Test {
@@ -359,14 +361,40 @@ TEST_F(Checkpoints, ARestartGoesOnFromTheGivenOneOfAnotherRun) {
   EXPECT_THAT(steps("run"), ElementsAre(8));
 }
 
-// Else a rank that is lost while it loads would make a restart go back to step 8.
-TEST_F(Checkpoints, TheRunFolderFollowsTheGivenOneBeforeItIsLoaded) {
+// Damage in rank 1's part is only met while the ranks load.
+TEST_F(Checkpoints, ARefusedResumeLeavesTheRunAsItWas) {
   ASSERT_EQ(train("-o run").code, 0);
   flip_last_byte("run/checkpoints/step-00000004/shard-00001-of-00002.safetensors");
-  const Outcome outcome = train("-o run --resume run/checkpoints/step-00000004");
+  const std::string job_before = workplace_.read("run/job.json"), losses_before = losses("run");
+  const Outcome outcome = train("-o run --steps 9 --resume run/checkpoints/step-00000004");
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.errors, AllOf(HasSubstr("is damaged"), HasSubstr("set-aside-step-00000008")));
-  EXPECT_THAT(steps("run"), ElementsAre(2, 4));
+  EXPECT_THAT(outcome.errors, AllOf(HasSubstr("is damaged"), Not(HasSubstr("is renamed"))));
+  EXPECT_THAT(steps("run"), ElementsAre(2, 4, 6, 8));
+  EXPECT_EQ(workplace_.read("run/job.json"), job_before);
+  EXPECT_EQ(losses("run"), losses_before);
+}
+
+/// Every file below a folder, with its content.
+std::map<std::string, std::string> files_below(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) files[entry.path().string()] = read_whole(entry.path());
+  return files;
+}
+
+TEST_F(Checkpoints, WhatCannotBeResumedIsRefusedBeforeAnythingIsChanged) {
+  ASSERT_EQ(train("-o run").code, 0);
+  workplace_.write("wide/config.json", replaced(tiny_config(), "\"n_embd\": 16", "\"n_embd\": 32"));
+  const auto before = files_below(workplace_.path() / "run");
+  for (const auto& [options, says] :
+       {std::pair{"--model wide --resume run/checkpoints/step-00000004", "has the shape ["},
+        std::pair{"--batch 100000 --resume run/checkpoints/step-00000004", "tokens"},
+        std::pair{"--resume elsewhere", "is no checkpoint"}}) {
+    const Outcome outcome = train(std::string("-o run ") + options);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.errors, HasSubstr(says));
+    EXPECT_EQ(files_below(workplace_.path() / "run"), before) << options;
+  }
 }
 
 TEST_F(Checkpoints, ARestartPassesOverADamagedOne) {
@@ -536,6 +564,23 @@ TEST_F(Checkpoints, SigtermSavesAndLeaves) {
   EXPECT_EQ(outcome->code, 130) << outcome->errors;
   const auto done = static_cast<int>(lines_of(workplace_.read("run/metrics.jsonl")));
   EXPECT_EQ(steps("run").back(), done);
+}
+
+// So many files, each synced, take longer than the signal needs.
+TEST_F(Checkpoints, CtrlCLeavesNothingOfARewrite) {
+  ASSERT_EQ(train("-o run --steps 2").code, 0);
+  StartedProgram program(
+      {SHARDSCOPE_PROGRAM, "checkpoint", "reshard", "run", "--world", "1000", "-o", "again"},
+      workplace_.path());
+  ASSERT_TRUE(comes_true(
+      [&] { return workplace_.has(".again.partial/shard-00000-of-01000.safetensors"); }));
+  ::kill(program.id(), SIGINT);
+  const auto outcome = program.wait(long_enough);
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->code, 130);
+  EXPECT_THAT(outcome->errors, HasSubstr("interrupted; nothing was left"));
+  EXPECT_FALSE(workplace_.has(".again.partial"));
+  EXPECT_FALSE(workplace_.has("again"));
 }
 
 class NotFinite : public Checkpoints {

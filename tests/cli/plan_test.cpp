@@ -425,6 +425,13 @@ TEST_F(Plan, PipelinesOfTorchtitanSimulateToTheSameFigures) {
     EXPECT_EQ(simulated["memory"], place["memory"]) << place["text"];
     EXPECT_EQ(simulated["pipeline"], place["pipeline"]) << place["text"];
   }
+  for (const char* change : {"--pipeline-schedule 1F1B", "--pipeline-stages time",
+                             "--pipeline-checkpoint always", "--stages-per-rank 1"}) {
+    const Outcome changed =
+        workplace_.run("simulate --job plans/t/places/1/job.json " + std::string(change));
+    EXPECT_EQ(changed.code, 2) << change;
+    EXPECT_THAT(changed.errors, HasSubstr("job.json is a place of a plan")) << change;
+  }
   const Json& chosen = plan["chosen"];
   EXPECT_EQ(chosen["file"], "torchtitan.toml");
   const Json& best = plan["candidates"][chosen["place"].get<std::size_t>() - 1];

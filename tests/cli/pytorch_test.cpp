@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -468,6 +471,53 @@ TEST_F(Pytorch, ALossThatTheModelCannotTakeIsRefused) {
   EXPECT_THAT(errors_of(qwen + " --loss sum"), HasSubstr("\"sum\" is none of"));
   EXPECT_THAT(errors_of(qwen + " --precision fp32 --loss cut"),
               HasSubstr("embeddings to be bf16 or fp16"));
+}
+
+TEST_F(Pytorch, TrlsHeadUnderZero3IsRefused) {
+  const Outcome run = workplace_.run(
+      "simulate --cluster h100_sxm --world 2 --runtime deepspeed --strategy full_shard --seq 128 "
+      "--loss tiles --model " +
+      (source_root / "examples/models/qwen2_5_0_5b").string());
+  EXPECT_EQ(run.code, 2);
+  EXPECT_THAT(run.errors, HasSubstr("TRL's head under ZeRO-3 is not modelled"));
+}
+
+// The second step's peaks of TRL 1.16: tests/data/trl. Small tensors of batch and metrics are left
+// out.
+TEST_F(Pytorch, FilesOfTrlTakeWhatTrlTook) {
+  const Json cases = read(source_root / "tests/data/trl/steps.json");
+  const auto error_of = [&](const std::string& name, const std::string& keys,
+                            const std::string& options) {
+    const auto found = std::ranges::find_if(
+        cases, [&](const Json& row) { return row["name"].get<std::string>() == name; });
+    EXPECT_NE(found, cases.end()) << name;
+    workplace_.write("config.json", (*found)["config"].dump());
+    workplace_.write("trl.yaml",
+                     "model_name_or_path: m\nper_device_train_batch_size: 2\n"
+                     "gradient_accumulation_steps: 1\n" +
+                         keys);
+    std::int64_t recorded = 0;
+    for (const auto& [moment, bytes] : (*found)["peaks"].items())
+      recorded = std::max(recorded, bytes.get<std::int64_t>());
+    const Json got = answer(
+        "simulate --config trl.yaml --model config.json --world 1 --cluster "
+        "h100_sxm" +
+        options);
+    const auto predicted = got["memory"]["peak_allocated_bytes"].get<double>();
+    return std::abs(predicted / static_cast<double>(recorded) - 1);
+  };
+  constexpr double most = 0.001;
+  EXPECT_LT(error_of("sft_small", "dataset_name: d\nmax_length: 256\n", ""), most);
+  EXPECT_LT(error_of("dpo_lora",
+                     "use_peft: true\nlora_target_modules: all-linear\nbeta: 0.1\n"
+                     "max_length: 256\n",
+                     " --prompt 64"),
+            most);
+  EXPECT_LT(error_of("grpo_beta",
+                     "beta: 0.04\nnum_generations: 2\nmax_prompt_length: 64\n"
+                     "max_completion_length: 192\n",
+                     ""),
+            most);
 }
 
 // All gradients are 988,065,536 bytes at once; in the backward only those of one parameter are

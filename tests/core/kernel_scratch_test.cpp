@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <vector>
 
 #include "core/pytorch/engine/dispatch.h"
 #include "core/pytorch/engine/session.h"
@@ -34,6 +35,30 @@ TEST(KernelScratch, OfCudnnsAttentionIsWhatPyTorchAskedForOnAGpu) {
   EXPECT_EQ(taken_by_cudnn(12, 12), 6'390'016);
   EXPECT_EQ(taken_by_cudnn(8, 4), 8'454'400);
   EXPECT_EQ(taken_by_cudnn(14, 2), 14'795'008);
+}
+
+std::vector<std::int64_t> taken_by_embedding(std::int64_t tokens) {
+  constexpr std::string_view backward = "aten.embedding_dense_backward.default";
+  Session s{{.device = Device::cpu}};
+  const Tensor gradient = allocate(s, {Dtype::float32, Device::cuda}, {4, tokens / 4, 1024});
+  const Tensor indices = allocate(s, {Dtype::int64, Device::cuda}, {4, tokens / 4});
+  const Tensor weight = allocate(s, {Dtype::float32, Device::cuda}, {128'256, 1024});
+  const std::array<const TensorImpl*, 2> inputs{gradient.impl(), indices.impl()};
+  const std::array<const TensorImpl*, 1> outputs{weight.impl()};
+  const Operator op{backward};
+  ScratchPlan plan;
+  scratch_rule_of(backward)({.op = op, .inputs = inputs, .outputs = outputs}, {}, plan);
+  std::vector<std::int64_t> bytes;
+  for (const ScratchPlan::Step& step : plan.steps())
+    if (step.kind == ScratchPlan::Kind::take) bytes.push_back(step.value);
+  return bytes;
+}
+
+// Requests of torch 2.15 in the recording of sft_mid (tests/data/trl), less those of cub.
+TEST(KernelScratch, OfEmbeddingsGradientIsWhatPyTorchAskedFor) {
+  EXPECT_EQ(taken_by_embedding(8192), (std::vector<std::int64_t>{65'536, 65'536, 65'536, 65'536,
+                                                                 65'536, 72'088, 36'909'056}));
+  EXPECT_TRUE(taken_by_embedding(3072).empty());
 }
 
 }  // namespace

@@ -87,10 +87,65 @@ TEST(TrlRecipe, MakesAdaptersOfAQuantisedBaseBfloat16) {
   EXPECT_EQ(recipe.training_arguments.get("gradient_accumulation_steps"), ConfigValue(2));
 }
 
-TEST(TrlRecipe, RefusesOtherTrainersByTheirKeys) {
-  const std::string text = complaint_of([] { recipe_of("handbook_zephyr_dpo_full.yaml"); });
-  EXPECT_NE(text.find("handbook_zephyr_dpo_full.yaml:28: beta: belongs to DPO"), std::string::npos)
-      << text;
+// DPOConfig of TRL 1.16.0: max_length 1024, precompute_ref_log_probs False; DPOTrainer keeps a
+// second model unless PEFT is used.
+TEST(TrlRecipe, ReadsThePublishedDpo) {
+  const Recipe recipe = recipe_of("handbook_zephyr_dpo_full.yaml");
+  EXPECT_EQ(recipe.loss, "dpo");
+  EXPECT_EQ(recipe.reference, "");
+  EXPECT_EQ(recipe.length, 1024);
+  ASSERT_NE(finding_about(recipe, "max_prompt_length"), nullptr);
+  EXPECT_EQ(finding_about(recipe, "max_prompt_length")->rule, "ignored-key");
+  const std::string model = "model_name_or_path: m\nprecompute_ref_log_probs: true\n";
+  EXPECT_EQ(read(ConfigKind::trl, model).reference, "none");
+}
+
+// DPOConfig's disable_dropout is True, and reaches lora_dropout; SFT keeps it at 0.05.
+TEST(TrlRecipe, TakesTheDropoutOfAdaptersAwayInDpo) {
+  const std::string adapter = "model_name_or_path: m\nuse_peft: true\n";
+  const auto dropout = [](const Recipe& recipe) { return recipe.adapter.get("lora_dropout"); };
+  EXPECT_EQ(dropout(read(ConfigKind::trl, adapter + "beta: 0.1\n")), ConfigValue(0.0));
+  EXPECT_EQ(dropout(read(ConfigKind::trl, adapter)), ConfigValue(0.05));
+}
+
+// GRPOConfig: max_completion_length 256, beta 0.0, for which no reference is loaded.
+TEST(TrlRecipe, ReadsGrpo) {
+  const std::string grpo = "model_name_or_path: m\nnum_generations: 8\n";
+  const Recipe recipe = read(ConfigKind::trl, grpo + "max_prompt_length: 300\n");
+  EXPECT_EQ(recipe.loss, "grpo");
+  EXPECT_EQ(recipe.reference, "none");
+  EXPECT_EQ(recipe.prompt, 300);
+  EXPECT_EQ(recipe.length, 556);
+  EXPECT_EQ(read(ConfigKind::trl, grpo + "beta: 0.04\n").reference, "copy");
+  EXPECT_EQ(read(ConfigKind::trl, grpo + "beta: 0.04\nuse_peft: true\n").reference, "adapter-off");
+}
+
+// The head of SFTTrainer makes no whole logits; its label smoother needs them.
+TEST(TrlRecipe, HasTheFusedHeadInSft) {
+  EXPECT_EQ(recipe_of("trl_example.yaml").loss, "tiles");
+  const std::string smooth = "model_name_or_path: m\nlabel_smoothing_factor: 0.1\n";
+  EXPECT_EQ(read(ConfigKind::trl, smooth).loss, "");
+}
+
+TEST(TrlRecipe, TakesTheTrainerFromTheCommand) {
+  const auto loss_of = [](std::string command) {
+    return read_recipe(written(ConfigKind::trl, std::move(command), "run.sh")).loss;
+  };
+  EXPECT_EQ(loss_of("trl dpo --model_name_or_path m\n"), "dpo");
+  EXPECT_EQ(loss_of("accelerate launch trl/scripts/grpo.py --model_name_or_path m\n"), "grpo");
+  EXPECT_EQ(loss_of("trl sft --model_name_or_path m\n"), "tiles");
+}
+
+TEST(TrlRecipe, RefusesKtoByItsLoss) {
+  EXPECT_NE(refusal(ConfigKind::trl, "model_name_or_path: m\nbeta: 0.1\nloss_type: kto\n")
+                .find("run.yaml:3: loss_type: kto belongs to KTO"),
+            std::string::npos);
+}
+
+TEST(TrlRecipe, RefusesKtoByItsKeys) {
+  EXPECT_NE(refusal(ConfigKind::trl, "model_name_or_path: m\ndesirable_weight: 1.0\n")
+                .find("run.yaml:2: desirable_weight: belongs to KTO"),
+            std::string::npos);
 }
 
 // Without use_peft, lora_r says nothing. Source: trainer/utils.py, get_peft_config.
@@ -181,11 +236,22 @@ TEST(LlamaFactoryRecipe, QuantisesTwiceAndStoresInTheComputeDtype) {
             "nf4,double,compute=bfloat16,storage=bfloat16");
 }
 
-TEST(LlamaFactoryRecipe, RefusesPreferenceStages) {
-  const std::string text = complaint_of([] { recipe_of("llama_factory_dpo.yaml"); });
-  EXPECT_NE(text.find("llama_factory_dpo.yaml:6: stage: the stage dpo is not modelled"),
-            std::string::npos)
-      << text;
+// CustomDPOTrainer takes whole logits in float32. create_ref_model makes no second model of LoRA;
+// ORPO and SimPO have no reference (use_ref_model).
+TEST(LlamaFactoryRecipe, ReadsThePublishedDpo) {
+  const Recipe recipe = recipe_of("llama_factory_dpo.yaml");
+  EXPECT_EQ(recipe.loss, "dpo-logits");
+  EXPECT_EQ(recipe.reference, "adapter-off");
+  EXPECT_TRUE(recipe.findings.empty()) << recipe.findings.front().key;
+  const std::string full = "model_name_or_path: m\nstage: dpo\nfinetuning_type: full\n";
+  EXPECT_EQ(read(ConfigKind::llama_factory, full).reference, "copy");
+  EXPECT_EQ(read(ConfigKind::llama_factory, full + "pref_loss: simpo\n").reference, "none");
+}
+
+TEST(LlamaFactoryRecipe, RefusesOtherStages) {
+  EXPECT_EQ(refusal(ConfigKind::llama_factory,
+                    "model_name_or_path: m\nfinetuning_type: full\nstage: kto\n"),
+            "run.yaml:3: stage: the stage kto is not modelled; sft, pt and dpo are");
 }
 
 // "Quantization is only compatible with the LoRA or OFT method."

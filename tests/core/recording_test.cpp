@@ -79,6 +79,9 @@ TEST(WorkOf, AProductThatIsNotCublassHasTheShapesOfItsTensors) {
   const DeviceWork damaged =
       work("aten.mm.default", "bf16[1,2,3,4,5,6,7,8,9];bf16[2]", "bf16[2,2]");
   EXPECT_EQ(damaged.matmul, MatmulShape{});
+  const DeviceWork huge = work("aten.mm.default", "bf16[2000000000,2000000000];bf16[2000000000,9]",
+                               "bf16[2000000000,9]");
+  EXPECT_EQ(huge.matmul, MatmulShape{});
 }
 
 TEST(WorkOf, WhatIsOverwrittenIsNotRead) {
@@ -94,6 +97,8 @@ TEST(WorkOf, WhatIsOverwrittenIsNotRead) {
   // The argument that is written is the result, too.
   EXPECT_EQ(bytes("aten._chunk_cat.out", "{bf16[60] bf16[40]};0;1;f32[1,100]", "f32[1,100]"),
             600_B);
+  // Of 100 rows of 4 numbers 3 are taken.
+  EXPECT_EQ(bytes("aten.index_select.out", "f32[100,4];0;i64[3];f32[3,4]", "f32[3,4]"), 96_B);
   EXPECT_EQ(bytes("aten.add_.Tensor", "f32[100];f32[100]", "f32[100]"), 1200_B);
 }
 

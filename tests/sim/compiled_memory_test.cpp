@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/pytorch/engine/aten/matmul.h"
+#include "core/pytorch/engine/checkpoint.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/dispatch.h"
 #include "core/pytorch/engine/engine.h"
@@ -123,6 +124,31 @@ TEST_F(CompiledMemory, AnActivationIsRecomputedFromTheProductThatItReads) {
   EXPECT_EQ(held(schedule),
             (Names{"aten.mm.default", "aten.mm.default", "aten.mul.Tensor", "aten.silu.default"}));
   EXPECT_EQ(held(compiled), (Names{"aten.mm.default", "aten.mm.default", "aten.mul.Tensor"}));
+  EXPECT_TRUE(frees_what_it_allocates(compiled));
+}
+
+TEST_F(CompiledMemory, WhatASelectiveCheckpointKeepsAndNobodyReadsGoes) {
+  // y = x + w2(silu(w1(x))), of which a checkpoint keeps both products. The backward reads the
+  // first one again; the second is read by the sum alone, which is not run again.
+  const Tensor x = make(true), w1 = make(true), w2 = make(true);
+  const CheckpointOptions options{.preserve_rng_state = false, .saves = [](const Operator& op) {
+                                    return op.name == "aten.mm.default";
+                                  }};
+  const auto block = [&](Session& s, const Arguments& arguments) -> Tensors {
+    Tensor first = mm(s, arguments[0], w1);
+    Tensor activated = silu(s, first);
+    first.reset();
+    Tensor second = mm(s, activated, w2);
+    activated.reset();
+    return {add(s, arguments[0], std::move(second))};
+  };
+  begin_forward();
+  Tensor output = checkpoint(s_, options, block, {x})[0];
+  run_backward(std::move(output));
+  const Schedule schedule = eager();
+  const Schedule compiled = with_compiled_memory(schedule, CompileScope::blocks_and_loss);
+  EXPECT_EQ(held(schedule), (Names{"aten.mm.default", "aten.mm.default"}));
+  EXPECT_EQ(held(compiled), (Names{"aten.mm.default"}));
   EXPECT_TRUE(frees_what_it_allocates(compiled));
 }
 

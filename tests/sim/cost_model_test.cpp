@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "sim/engine/clock_options.h"
@@ -118,6 +119,25 @@ TEST(Sharing, KernelsHaveTheMultiprocessorsThatACollectiveLeaves) {
   profile.compute_slowdown = 1.1;  // what was measured goes before
   profile.provenance["contention"] = {};
   EXPECT_DOUBLE_EQ(sharing_rules(profile).compute_slowdown, 1.1);
+}
+
+TEST(Sharing, RanksOfAHostThatWaitLeaveItsCoresToTheOthers) {
+  // One rank alone is 4 times as fast as all four, two are twice as fast, three lie between.
+  HardwareProfile profile = data_sheet();
+  EXPECT_TRUE(core_sharing_of(profile, 4, 1).empty());
+  profile.core_sharing = {{1, 0.25}, {2, 0.5}, {4, 1}};
+  profile.device = "cuda";  // whose kernels need no core
+  EXPECT_TRUE(core_sharing_of(profile, 4, 1).empty());
+  profile.device = "cpu";
+  profile.ranks_per_node = 2;
+  EXPECT_TRUE(core_sharing_of(profile, 4, 1).empty());  // on two hosts
+  profile.ranks_per_node = 0;
+  EXPECT_EQ(core_sharing_of(profile, 4, 1), (std::vector{0.25, 0.5, 0.75, 1.0}));
+  // Two devices that stand for two ranks each.
+  EXPECT_EQ(core_sharing_of(profile, 2, 2), (std::vector{0.5, 1.0}));
+  // Of a job of two ranks the whole is half of what was measured; of eight no more than all.
+  EXPECT_EQ(core_sharing_of(profile, 2, 1), (std::vector{0.5, 1.0}));
+  EXPECT_EQ(core_sharing_of(profile, 4, 2), (std::vector{0.5, 1.0, 1.0, 1.0}));
 }
 
 Kernel product_of(Dtype dtype) {

@@ -81,7 +81,7 @@ std::vector<std::int64_t> played(Device& device, Random random) {
         if (!events.empty()) device.wait(events[random.below(events.size())]);
         break;
       case 6:
-        device.dispatch();
+        device.dispatch(1);
         break;
       default:
         if (random.below(4) == 0) device.wait(stream);

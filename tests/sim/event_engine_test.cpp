@@ -290,5 +290,59 @@ TEST(EventEngine, OperationsThatWaitForEachOtherAreAnError) {
   EXPECT_THROW(s.play(gpu), Error);
 }
 
+/// Two devices of a host, each with one operation: what it is, how long, and when it is issued.
+struct Issued {
+  Share share;
+  Duration time, at;
+};
+std::vector<Duration> ends_of(const Issued& first, const Issued& second, StepCosts costs) {
+  costs.times = {first.time, second.time};
+  OperationMoments moments(2);
+  EventEngine engine(costs, 1, moments, 2);
+  std::uint32_t subject = 0;
+  for (const Issued& one : {first, second}) {
+    engine.issue(engine.new_lane(subject), {.share = one.share, .subject = subject}, one.at.ns);
+    ++subject;
+  }
+  engine.finish();
+  return moments.end;
+}
+
+TEST(EventEngine, ADeviceComputesFasterWhileThoseThatShareItsCoresWait) {
+  // A kernel alone takes half its time. A 10 has done 8 at 4, when B 10 begins: both run at their
+  // own pace until A ends at 6. B has done 2 by then, and 8 more take it 4.
+  const StepCosts costs{.times = {}, .uses = {}, .clock = {}, .core_sharing = {0.5, 1}};
+  const auto ends = ends_of({Share::compute, 10_us, 0_us}, {Share::compute, 10_us, 4_us}, costs);
+  EXPECT_EQ(ends, (std::vector{6_us, 10_us}));
+}
+
+TEST(EventEngine, KernelsThatFollowEachOtherKeepTheirShareOfTheCores) {
+  // A 10 and then A 6, alone on cores of which each takes half its time: 5, and 3 more.
+  StepCosts costs{.times = {10_us, 6_us}, .uses = {}, .clock = {}, .core_sharing = {0.5, 1}};
+  OperationMoments moments(2);
+  EventEngine engine(costs, 1, moments, 2);
+  const std::size_t lane = engine.new_lane(0);
+  engine.issue(lane, {.share = Share::compute, .subject = 0}, 0);
+  engine.issue(lane, {.share = Share::compute, .subject = 1}, 0);
+  engine.finish();
+  EXPECT_EQ(moments.end, (std::vector{5_us, 8_us}));
+}
+
+TEST(EventEngine, ACollectiveKeepsACoreOfTheHostBusyWhereItNeedsOneThatComputes) {
+  // G 4 beside A 10: A has done 4 when G ends, and 6 more take it 3. G itself takes its time. Where
+  // communication has cores of its own, A takes half its time.
+  StepCosts costs{.times = {}, .uses = {}, .clock = {}, .core_sharing = {0.5, 1}};
+  const Issued kernel{Share::compute, 10_us, 0_us}, gather{Share::collective, 4_us, 0_us};
+  EXPECT_EQ(ends_of(kernel, gather, costs), (std::vector{5_us, 4_us}));
+  costs.clock.sharing.compute_waits = true;
+  EXPECT_EQ(ends_of(kernel, gather, costs), (std::vector{7_us, 4_us}));
+}
+
+TEST(EventEngine, DevicesWithCoresOfTheirOwnDoNotMindEachOther) {
+  const StepCosts costs{.times = {}, .uses = {}, .clock = {}};
+  const auto ends = ends_of({Share::compute, 10_us, 0_us}, {Share::compute, 10_us, 4_us}, costs);
+  EXPECT_EQ(ends, (std::vector{10_us, 14_us}));
+}
+
 }  // namespace
 }  // namespace shardscope

@@ -63,6 +63,18 @@ TEST_F(OneLayer, TransformerEngineCastsInputAndGradientOnce) {
   EXPECT_EQ(cast({.casts = Float8Casts::delayed}), (Moved{64 * 32 * 4, 0, 64 * 16 * 4, 0, 0}));
 }
 
+/// torchao's rowwise recipe: everything is cast once along the rows and once across them, where the
+/// largest values take a pass of their own; cuBLAS scales nothing, so a pass behind both products
+/// of the backward does.
+TEST_F(OneLayer, ScalesOfRowsCastTwiceAndScaleBehindTheBackward) {
+  add_layer("model.layers.0.mlp.down_proj");
+  const std::int64_t forward = (64 * 32 + 16 * 32) * 3;
+  const std::int64_t of_input = 64 * 16 * 3 + 16 * 32 * 5 + 64 * 32 * 4;
+  const std::int64_t of_weight = 64 * 16 * 5 + 64 * 32 * 5 + 16 * 32 * 4;
+  EXPECT_EQ(cast({.casts = Float8Casts::rowwise, .casts_weights = true}),
+            (Moved{forward, 0, of_input, 0, of_weight, 0}));
+}
+
 TEST_F(OneLayer, ScalesOfTheValuesTakeAPassMore) {
   add_layer("model.layers.0.mlp.down_proj");
   EXPECT_EQ(cast({.casts = Float8Casts::current}), (Moved{64 * 32 * 6, 0, 64 * 16 * 6, 0, 0}));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/pytorch/engine/aten/complex.h"
 #include "core/pytorch/engine/aten/matmul.h"
 #include "core/pytorch/engine/aten/softmax.h"
 #include "core/pytorch/engine/dispatch.h"
@@ -52,6 +53,23 @@ TEST_F(Fusion, ARunMovesWhatComesInAndWhatIsReadLater) {
   const Schedule fused = with(KernelFusion::compiled);
   EXPECT_EQ(launched(fused), (Names{"aten.neg.default", "aten.mm.default"}));
   EXPECT_EQ(bytes_of_first(fused), 800_B);
+}
+
+TEST_F(Fusion, ACompilerLeavesComplexNumbersToThemselves) {
+  const Tensor x = make();
+  const Tensor a = neg(s_, x);
+  const Tensor b = mul_complex(s_, a, x);
+  const Tensor c = relu(s_, b);
+  EXPECT_EQ(launched(with(KernelFusion::compiled)),
+            (Names{"aten.neg.default", "aten.mul.complex", "aten.relu.default"}));
+}
+
+TEST_F(Fusion, XlaFusesComplexNumbersToo) {
+  const Tensor x = make();
+  const Tensor a = neg(s_, x);
+  const Tensor b = mul_complex(s_, a, x);
+  const Tensor c = relu(s_, b);
+  EXPECT_EQ(launched(with(KernelFusion::xla)), (Names{"aten.neg.default"}));
 }
 
 TEST_F(Fusion, WhatIsReadLaterIsWrittenThoughTheRunReadsItToo) {

@@ -245,10 +245,11 @@ TEST(HardwareProfile, ReadsBackWhatItWrites) {
                      {NormForwardKernel{.norm = NormKind::rms_norm, .rows = 7}, 1_ns}};
   profile.collectives = {{OperationKind::reduce_scatter, 4, 1536_B, 42_us}};
   profile.straggling = {{5_ms, 85_us}, {331_ms, 2803178_ns}};
+  profile.core_sharing = {{1, 0.4375}, {4, 1}};
   for (const char* key :
        {"graph_operation_overhead", "first_step_overhead", "host", "host_to_device",
         "device_to_host", "pageable_to_device", "pageable_to_host", "link", "kernels",
-        "collectives", "straggling", "contention"})
+        "collectives", "straggling", "core_sharing", "contention"})
     profile.provenance[key] = {Origin::measured, "here", "2026-11-21"};
   EXPECT_EQ(read(to_json(profile)), profile);
 }

@@ -26,7 +26,7 @@ class NaiveDevice final : public DeviceEvents {
   void share_links(std::span<const LinkUse> uses) { uses_ = uses; }
 
   void launch(DeviceStream stream, OperationId operation) override;
-  void dispatch() override { host_ns_ += options_.dispatch.ns; }
+  void dispatch(std::int64_t operators) override { host_ns_ += operators * options_.dispatch.ns; }
   Duration host_time() const override { return {host_ns_}; }
   DeviceEvent record(DeviceStream stream) override;
   bool done(DeviceEvent event) override;

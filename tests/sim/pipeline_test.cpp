@@ -229,6 +229,14 @@ TEST(PipelineStages, TheBubbleIsThatOfTheClosedForm) {
   }
 }
 
+// Two stages of two ranks each, of which one is played: a stage alone is half of the ranks.
+TEST(PipelineStages, EachRankThatIsPlayedStandsForItsEqualsOnTheHostsCores) {
+  HardwareProfile profile = machine("cpu");
+  profile.core_sharing = {{1, 0.25}, {2, 0.5}, {4, 1}};
+  const auto schedules = stages(testing::small_llama(4), 2, 2, 2, {}, HostRole::computes);
+  EXPECT_EQ(costs_together(schedules, profile).core_sharing, (std::vector{0.5, 1.0}));
+}
+
 struct Together {
   std::string device;
   int shard;

@@ -99,6 +99,32 @@ TEST(ProgramPlayer, WhatIsRepeatedIsAllocatedEachTime) {
   EXPECT_EQ(Bytes{memory.allocated_bytes.current}, 0_B);
 }
 
+// 100 dispatches of 1 us and 100 blocks of each of two buffers, let go of in the same turn. In
+// between there is another block, so that they lie in two parts.
+TEST(ProgramPlayer, WhatIsRepeatedIsFreedInTurn) {
+  ProgramByHand program;
+  program.begin_step("steady");
+  program.repeat(100);
+  const BufferId one = program.allocate(0, 10_B);
+  program.dispatch();
+  const BufferId other = program.allocate(0, 20_B, MemoryCategory::gradients);
+  program.again();
+  program.allocate(0, 30_B);
+  program.repeat(100);
+  program.free(one);
+  program.free(other);
+  program.again();
+  const Played played(program.finish());
+  EXPECT_EQ(played.device.host_time(), 100_us);
+  const AllocatorStatistics& memory = played.allocator.statistics();
+  EXPECT_EQ(Bytes{memory.allocated_bytes.peak}, 201 * 512_B);
+  EXPECT_EQ(Bytes{memory.allocated_bytes.current}, 512_B);
+  EXPECT_EQ(Bytes{memory.requested_bytes.peak}, Bytes{100 * (10 + 20) + 30});
+  EXPECT_EQ(Bytes{memory.requested_bytes.current}, 30_B);
+  EXPECT_EQ(played.player.figures().allocated.total(), 512_B);
+  EXPECT_EQ(played.allocator.segments().front().blocks.size(), 3U);  // free, its block, free
+}
+
 TEST(ProgramPlayer, StopsAtTheRequestThatFails) {
   ProgramByHand program;
   program.begin_step("steady");

@@ -100,7 +100,7 @@ void play_rows(const Schedule& schedule, NaiveDevice& device) {
     const DeviceStream stream = stream_of(schedule, action.lane);
     using enum HostActionKind;
     if (action.kind == launch) device.launch(stream, OperationId{action.subject});
-    if (action.kind == dispatch) device.dispatch();
+    if (action.kind == dispatch) device.dispatch(1);
     if (action.kind == record_event) events[action.subject] = device.record(stream);
     if (action.kind == wait_event) device.stream_waits(stream, events[action.subject]);
     if (action.kind == host_wait) device.wait(events[action.subject]);

@@ -31,7 +31,7 @@ TEST(TimedDevice, AnOperationStartsWhenTheHostHasIssuedIt) {
   const Schedule schedule = three_operations();
   const StepCosts costs = costs_with({.launch = 4_us, .dispatch = 1_us});
   TimedDevice device(schedule, costs);
-  device.dispatch();
+  device.dispatch(1);
   device.launch(compute, first);
   device.launch(side, second);
   device.finish();
@@ -87,9 +87,9 @@ TEST(TimedDevice, AnEventIsDoneOnceTheHostsClockIsThere) {
   device.launch(compute, first);
   const DeviceEvent event = device.record(compute);
   EXPECT_FALSE(device.done(event));
-  device.dispatch();
+  device.dispatch(1);
   EXPECT_FALSE(device.done(event));
-  device.dispatch();
+  device.dispatch(1);
   EXPECT_TRUE(device.done(event));
 }
 
@@ -118,7 +118,7 @@ TEST(TimedDevice, LookingChangesNothing) {
   const DeviceEvent event = device.record(compute);
   device.launch(side, second);
   for (int i = 0; i < 3; ++i) {
-    device.dispatch();
+    device.dispatch(1);
     EXPECT_FALSE(device.done(event));
   }
   device.finish();

@@ -108,7 +108,8 @@ std::optional<std::size_t> options_of(const std::vector<Word>& command) {
     if (word == "trl" && (next == "sft" || next == "dpo" || next == "grpo")) return i + 2;
     if (word == "llamafactory-cli" && next == "train") return i + 2;
     if (ends_with_any(word, {"swift/cli/sft.py", "swift/cli/pt.py", "swift/cli/rlhf.py",
-                             "trl/scripts/sft.py", "scripts/run_sft.py", "src/train.py"}))
+                             "trl/scripts/sft.py", "trl/scripts/dpo.py", "trl/scripts/grpo.py",
+                             "scripts/run_sft.py", "src/train.py"}))
       return i + 1;
   }
   return std::nullopt;
@@ -134,6 +135,18 @@ ConfigValue value_of(const std::vector<Word>& words, const std::string& file) {
   return ConfigValue(std::move(all));
 }
 
+/// "trl dpo" and "trl/scripts/dpo.py", whose options start at `first`.
+bool is_of_trl(const std::vector<Word>& command, std::size_t first) {
+  return command[first - 1].text.find("trl/scripts/") != std::string::npos ||
+         (first > 1 && command[first - 2].text == "trl");
+}
+
+std::string trainer_word(const std::string& word) {
+  const std::size_t slash = word.rfind('/');
+  const std::size_t begin = slash == std::string::npos ? 0 : slash + 1;
+  return word.substr(begin, word.find(".py") - begin);
+}
+
 void set_at(ConfigValue& dict, const std::string& key, ConfigValue value, int line) {
   value.set_line(line);
   dict.set(key, std::move(value));
@@ -148,6 +161,8 @@ ConfigValue dict_of(const std::vector<Word>& command, std::size_t first, const s
     if (command[i].text.starts_with(processes))
       set_at(dict, "nproc_per_node", value_of(command[i].text.substr(processes.size()), file),
              command[i].line);
+  if (const Word& last = command[first - 1]; is_of_trl(command, first))
+    set_at(dict, std::string(trl_command_key), ConfigValue(trainer_word(last.text)), last.line);
   for (std::size_t i = first; i < command.size();) {
     std::string key = command[i].text;
     const int line = command[i].line;

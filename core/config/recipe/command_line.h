@@ -9,10 +9,14 @@
 
 namespace shardscope::recipes {
 
-/// The options of the first command in the script that is `swift sft`, `swift pt`, `trl sft` or
-/// `llamafactory-cli train`, or starts their script: "--lora_rank 8" is {"lora_rank": 8}. Several
-/// values make a list, none is true. NPROC_PER_NODE before it is the key nproc_per_node. None where
-/// there is no such command. Nothing is substituted: a value with $ stands as text.
+/// The key that says which of TRL's commands it is: "sft", "dpo", "grpo".
+inline constexpr std::string_view trl_command_key = "trl_command";
+
+/// The options of the first command in the script that is `swift sft`, `swift pt`, `trl sft`,
+/// `trl dpo`, `trl grpo` or `llamafactory-cli train`, or starts their script: "--lora_rank 8" is
+/// {"lora_rank": 8}. Several values make a list, none is true. NPROC_PER_NODE before it is the key
+/// nproc_per_node. None where there is no such command. Nothing is substituted: a value with $
+/// stands as text.
 ConfigValue command_line(std::string_view text, const std::string& file);
 
 }  // namespace shardscope::recipes

@@ -33,6 +33,7 @@ constexpr LeftOut left_out[] = {
     {"use_eaft_loss", "its loss is not modelled: the logits are taken whole"},
     {"fp8", "FP8 is not modelled"},
     {"train_from_scratch", "weights are made rather than loaded"},
+    {"ref_model_quantization_bit", "the reference is taken in the weights' own dtype"},
     {"moe_aux_loss_coef", "the loss of the router is left out"}};
 
 /// The families known here for which it turns Liger on; for others it warns and changes nothing.
@@ -41,7 +42,14 @@ constexpr std::string_view liger_families[] = {
     "gemma",   "gemma2",  "gemma3_text", "glm",  "glm4",  "gpt_oss", "granite",  "llama",
     "mistral", "mixtral", "olmo2",       "phi3", "qwen2", "qwen3",   "qwen3_moe"};
 
-constexpr std::string_view no_bearing[] = {"adapter_folder",
+constexpr std::string_view no_bearing[] = {"pref_beta",
+                                           "pref_ftx",
+                                           "pref_bco_weight",
+                                           "dpo_label_smoothing",
+                                           "simpo_gamma",
+                                           "ld_alpha",
+                                           "ref_model_adapters",
+                                           "adapter_folder",
                                            "cache_dir",
                                            "use_fast_tokenizer",
                                            "split_special_tokens",
@@ -149,11 +157,24 @@ constexpr std::string_view no_bearing[] = {"adapter_folder",
                                            "apollo_layerwise",
                                            "apollo_scale"};
 
-void refuse_other_stages(Keys& keys) {
+/// Whether it is DPO, or a loss that takes its place.
+bool is_preference(Keys& keys) {
   const std::string stage = keys.text("stage", "sft");
-  if (stage == "sft" || stage == "pt") return;
+  if (stage == "sft" || stage == "pt" || stage == "dpo") return stage == "dpo";
   throw keys.error("stage", fmt::format("the stage {} is not modelled", stage),
-                   "sft and pt are; a DPO step needs more memory than its SFT");
+                   "sft, pt and dpo are");
+}
+
+/// CustomDPOTrainer and create_ref_model. ORPO and SimPO compare with no reference.
+void read_preference(Keys& keys, bool lora, Recipe& recipe) {
+  const std::string loss = keys.text("pref_loss", "sigmoid");
+  const bool compares = loss != "orpo" && loss != "simpo";
+  recipe.loss = "dpo-logits";
+  recipe.reference = !compares ? "none" : lora ? "adapter-off" : "copy";
+  if (keys.has("ref_model"))
+    keys.warn("ref_model", "not-modelled",
+              "another model as reference is not modelled: it is taken to be the model itself", {});
+  keys.take("ref_model");
 }
 
 bool uses_lora(Keys& keys) {
@@ -162,12 +183,13 @@ bool uses_lora(Keys& keys) {
   throw keys.error("finetuning_type", fmt::format("{} is not modelled", type), "lora and full are");
 }
 
-void read_adapter(Keys& keys, bool uses, Recipe& recipe) {
+/// disable_dropout_in_model takes the adapter's dropout away, too.
+void read_adapter(Keys& keys, bool uses, bool drops, Recipe& recipe) {
   LoraArguments lora{.rank = keys.count("lora_rank", 8)};
   // FinetuningArguments.__post_init__: lora_alpha or 2 * lora_rank.
   const double alpha = keys.number("lora_alpha", 0);
   lora.alpha = alpha != 0 ? alpha : static_cast<double>(2 * lora.rank);
-  lora.dropout = keys.number("lora_dropout", 0);
+  lora.dropout = drops * keys.number("lora_dropout", 0);
   lora.targets = keys.names("lora_target");
   lora.all_linear = lora.targets.empty() || lora.targets == std::vector<std::string>{"all"};
   lora.modules_to_save = keys.names("additional_target");
@@ -206,7 +228,7 @@ bool is_zero3(const ConfigValue& deepspeed) {
 
 Recipe read_llama_factory(const ConfigValue& value, const std::string& file) {
   Keys keys(value, file);
-  refuse_other_stages(keys);
+  const bool prefers = is_preference(keys);
   Recipe recipe;
   recipe.model = keys.text("model_name_or_path", "");
   const bool lora = uses_lora(keys);
@@ -216,7 +238,8 @@ Recipe read_llama_factory(const ConfigValue& value, const std::string& file) {
   take_training_arguments(keys, arguments);
   const bool fp16 = arguments.get("fp16").truthy();
   recipe.quantization = quantization_of(keys, lora, fp16 ? "float16" : "bfloat16");
-  read_adapter(keys, lora, recipe);
+  read_adapter(keys, lora, !prefers || !keys.flag("disable_dropout", true), recipe);
+  if (prefers) read_preference(keys, lora, recipe);
   // What trains becomes float32, but under pure_bf16 and where ZeRO-3 holds it so anyway.
   const bool zero3 = is_zero3(arguments.get("deepspeed"));
   if (!pure_bf16 && (!zero3 || !recipe.quantization.empty()))

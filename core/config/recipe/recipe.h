@@ -40,6 +40,8 @@ struct Recipe {
   std::string attention;                 ///< as --attention takes it; empty: the default
   std::string liger;                     ///< as --liger takes it; empty: none
   std::string loss;                      ///< as --loss takes it; empty: the model's
+  std::string reference;                 ///< as --reference takes it; empty: the default
+  std::optional<std::int64_t> prompt;    ///< as --prompt takes it
   /// The model types that the tool turns Liger on for; empty: all that Liger has.
   std::vector<std::string_view> liger_families = {};
 

@@ -21,8 +21,9 @@ bool begins_with_any(std::string_view name, std::initializer_list<std::string_vi
 
 OperatorKind kind_of_operator(std::string_view name) {
   using Kind = OperatorKind;
-  if (begins_with_any(name, {"aten.mm.", "aten.addmm.", "aten.bmm.", "aten.baddbmm.", "aten.mv.",
-                             "aten.addmv.", "aten._grouped_mm.", "aten._scaled_mm."}))
+  if (begins_with_any(
+          name, {"aten.mm.", "aten.addmm.", "aten.bmm.", "aten.baddbmm.", "aten.mv.", "aten.addmv.",
+                 "aten._grouped_mm.", "aten._scaled_grouped_mm.", "aten._scaled_mm."}))
     return Kind::matmul;
   if (begins_with_any(name, {"aten.empty", "aten.new_empty"})) return Kind::allocation;
   if (begins_with_any(name, {"aten._local_scalar_dense.", "aten.is_pinned.", "aten.lift_fresh."}))

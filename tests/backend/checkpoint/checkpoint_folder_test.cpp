@@ -78,7 +78,7 @@ TEST_F(CheckpointFolder, ReadsAcrossFiles) {
   std::vector<float> values(3);
   reader.read("parameters/w", 2, values);
   EXPECT_THAT(values, ElementsAre(2, 3, 4));
-  EXPECT_THAT(reader.verify(), IsEmpty());
+  EXPECT_THAT(reader.verify(2), IsEmpty());
   EXPECT_EQ(reader.index().progress.next_token, 7);
   EXPECT_THROW(reader.read("parameters/w", 5, values), Error);
   EXPECT_THROW(reader.read("parameters/v", 0, values), Error);
@@ -110,7 +110,7 @@ TEST_F(CheckpointFolder, AFlippedBitOfATensorIsFoundWhenItIsRead) {
   flip_bit(file, static_cast<std::int64_t>(fs::file_size(file)) - 2);
   EXPECT_EQ(why_not_whole(folder), std::nullopt) << "tensors are not read for that";
   CheckpointReader reader(folder);
-  EXPECT_THAT(reader.verify(), ElementsAre(HasSubstr("parameters/w in shard-00001-of-00002")));
+  EXPECT_THAT(reader.verify(2), ElementsAre(HasSubstr("parameters/w in shard-00001-of-00002")));
   std::vector<float> values(2);
   reader.read("parameters/w", 0, values);  // of the other file
   EXPECT_THROW(reader.read("parameters/w", 4, values), Error);
@@ -132,7 +132,7 @@ TEST_F(CheckpointFolder, APieceThatIsMissingIsAFault) {
   CheckpointIndex index = read_checkpoint_index(folder);
   index.files.pop_back();
   write_atomically(folder / checkpoint_index_name, to_json(index));
-  EXPECT_THAT(CheckpointReader(folder).verify(),
+  EXPECT_THAT(CheckpointReader(folder).verify(2),
               ElementsAre(HasSubstr("element 4 of parameters/w")));
 }
 
@@ -161,18 +161,29 @@ TEST_F(CheckpointFolder, ACheckpointOfTheRunIsKnownByAnyPath) {
 }
 
 TEST_F(CheckpointFolder, WhatARunDoesNotFollowIsSetAside) {
+  const auto renamed = [&](const char* name, const char* to) {
+    return SetAside{.from = place_.path() / name, .to = place_.path() / to};
+  };
   for (const int step : {10, 20, 30}) write_checkpoint(place_.path(), step);
-  const fs::path aside = place_.path() / "set-aside-step-00000030";
-  EXPECT_THAT(set_aside_later(place_.path(), 20), ElementsAre(aside));
-  EXPECT_EQ(why_not_whole(aside), std::nullopt);
+  EXPECT_THAT(set_aside_later(place_.path(), 20),
+              ElementsAre(renamed("step-00000030", "set-aside-step-00000030")));
+  EXPECT_EQ(why_not_whole(place_.path() / "set-aside-step-00000030"), std::nullopt);
   write_checkpoint(place_.path(), 30);
   EXPECT_THAT(set_aside_later(place_.path(), 10),
-              ElementsAre(place_.path() / "set-aside-step-00000020",
-                          place_.path() / "set-aside-step-00000030.2"));
+              ElementsAre(renamed("step-00000020", "set-aside-step-00000020"),
+                          renamed("step-00000030", "set-aside-step-00000030.2")));
   EXPECT_EQ(newest_whole(place_.path(), passed_over_)->step, 10);
   EXPECT_THAT(set_aside_later(place_.path(), 10), ::testing::IsEmpty());
   EXPECT_THAT(set_aside_later(place_.path(), -1),
-              ElementsAre(place_.path() / "set-aside-step-00000010"));
+              ElementsAre(renamed("step-00000010", "set-aside-step-00000010")));
+}
+
+TEST_F(CheckpointFolder, WhatWasSetAsideIsPutBack) {
+  for (const int step : {10, 20, 30}) write_checkpoint(place_.path(), step);
+  const std::vector<NamedCheckpoint> before = named_checkpoints(place_.path());
+  put_back(set_aside_later(place_.path(), 10));
+  EXPECT_EQ(named_checkpoints(place_.path()), before);
+  EXPECT_EQ(newest_whole(place_.path(), passed_over_)->step, 30);
 }
 
 TEST_F(CheckpointFolder, WhatAnInterruptedSaveLeftIsRemovedAlone) {

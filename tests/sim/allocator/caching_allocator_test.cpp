@@ -78,6 +78,116 @@ TEST(CachingAllocator, MapsOnlyWhatAnExpandableSegmentLacks) {
   EXPECT_EQ(allocator.statistics().allocated_bytes.current, (55_MiB).count);
 }
 
+/// Two allocators that are asked for the same: one block by block, the other for many at once.
+struct Twins {
+  InstantDevice device;
+  CachingAllocator single{{}, {.total = 64_MiB}, device}, at_once{{}, {.total = 64_MiB}, device};
+
+  void expect_alike() const {
+    EXPECT_EQ(single.statistics(), at_once.statistics());
+    const auto ones = single.segments(), others = at_once.segments();
+    ASSERT_EQ(ones.size(), others.size());
+    for (std::size_t i = 0; i < ones.size(); ++i)
+      EXPECT_EQ(free_parts(ones[i]), free_parts(others[i]));
+  }
+
+ private:
+  /// Where a segment is free: offsets and sizes.
+  static std::vector<std::pair<std::int64_t, std::int64_t>> free_parts(
+      const SegmentSnapshot& segment) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> parts;
+    std::int64_t offset = 0;
+    for (const BlockSnapshot& block : segment.blocks) {
+      if (block.state == BlockState::inactive) parts.emplace_back(offset, block.size.count);
+      offset += block.size.count;
+    }
+    return parts;
+  }
+};
+
+// Among other blocks, which leave gaps. A set of blocks is freed in its order, or cut apart before,
+// and the figures, their peaks and the gaps are the same after each step.
+TEST(CachingAllocator, ManyBlocksAtOnceAreAsOneByOne) {
+  struct Set {
+    std::vector<Bytes> requests;
+    std::vector<MemoryBlockId> single;
+    std::vector<CachingAllocator::BlockRun> runs;
+  };
+  std::mt19937_64 random(11);
+  const auto pick = [&](std::uint64_t below) { return random() % below; };
+  Twins twins;
+  std::vector<Set> sets;
+  std::vector<std::pair<MemoryBlockId, MemoryBlockId>> others;
+  int cut = 0, freed = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const std::uint64_t what = pick(5);
+    if (what == 0) {
+      const auto blocks = static_cast<std::int64_t>(512 * (1 + pick(3)));
+      Set set;
+      for (std::uint64_t j = 0; j <= pick(3); ++j)
+        set.requests.push_back({blocks - static_cast<std::int64_t>(pick(500))});
+      const auto times = static_cast<std::int64_t>(1 + pick(2000));
+      set.runs = twins.at_once.allocate_alike(set.requests, times, default_stream);
+      if (set.runs.empty()) continue;
+      for (std::int64_t j = 0; j < times; ++j)
+        for (const Bytes bytes : set.requests)
+          set.single.push_back(*twins.single.allocate(bytes, default_stream));
+      sets.push_back(std::move(set));
+    } else if (what == 1) {
+      const Bytes bytes{static_cast<std::int64_t>(1 + pick(5000))};
+      const auto one = twins.single.allocate(bytes, default_stream);
+      const auto other = twins.at_once.allocate(bytes, default_stream);
+      ASSERT_EQ(one.has_value(), other.has_value());
+      if (one) others.emplace_back(*one, *other);
+    } else if (what == 2 && !others.empty()) {
+      std::swap(others[pick(others.size())], others.back());
+      twins.single.free(others.back().first);
+      twins.at_once.free(others.back().second);
+      others.pop_back();
+    } else if (what > 2 && !sets.empty()) {
+      std::swap(sets[pick(sets.size())], sets.back());
+      Set& set = sets.back();
+      for (const MemoryBlockId block : set.single) twins.single.free(block);
+      std::size_t turn = 0;
+      for (const auto& run : set.runs) {
+        if (what == 3) {
+          twins.at_once.free_run(run);
+          ++freed;
+          continue;
+        }
+        std::vector<Bytes> requested;
+        for (std::int64_t j = 0; j < run.blocks; ++j)
+          requested.push_back(set.requests[turn++ % set.requests.size()]);
+        for (const MemoryBlockId block : twins.at_once.cut_run(run, requested))
+          twins.at_once.free(block);
+        ++cut;
+      }
+      sets.pop_back();
+    }
+    twins.expect_alike();
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(cut, 50);
+  EXPECT_GT(freed, 50);
+}
+
+TEST(CachingAllocator, ManyBlocksAtOnceAreRefusedWhereEachOneCounts) {
+  HostBoundDevice device;
+  const std::vector<Bytes> small{100_B}, unlike{100_B, 600_B}, large{2_MiB};
+  CachingAllocator allocator({}, {.total = 8_MiB}, device);
+  EXPECT_TRUE(allocator.allocate_alike(unlike, 4, default_stream).empty());
+  EXPECT_TRUE(allocator.allocate_alike(large, 2, default_stream).empty());
+  // 8 MiB hold 16,384 blocks.
+  EXPECT_TRUE(allocator.allocate_alike(small, 16'385, default_stream).empty());
+  EXPECT_EQ(allocator.statistics(), AllocatorStatistics{});
+  EXPECT_EQ(allocator.allocate_alike(small, 16'384, default_stream).size(), 4U);
+  CachingAllocator waiting({}, {.total = 8_MiB}, device);
+  const MemoryBlockId used = *waiting.allocate(100_B, default_stream);
+  waiting.record_stream(used, side_stream);
+  waiting.free(used);
+  EXPECT_TRUE(waiting.allocate_alike(small, 2, default_stream).empty());
+}
+
 /// Sums over the segments against the allocator's own figures.
 void expect_sound(const CachingAllocator& allocator) {
   std::int64_t reserved = 0;

@@ -235,6 +235,19 @@ TEST_F(WideEstimate, ARecordingIsGivenOnce) {
   EXPECT_FALSE(basis_.findings.take_recording(choice));
 }
 
+// Two of 600,000 rows are less than the limit of 1.6 million, three are more.
+TEST_F(WideEstimate, TheOldestRecordingsAreLetGo) {
+  const std::vector<Choice> all = choices();
+  for (int i = 0; i < 3; ++i) {
+    Schedule schedule{.world = i + 1};
+    schedule.program.actions.resize(600'000);
+    basis_.findings.keep_recording(all[static_cast<std::size_t>(i)], std::move(schedule));
+  }
+  EXPECT_FALSE(basis_.findings.take_recording(all[0]));
+  EXPECT_EQ(basis_.findings.take_recording(all[1])->world, 2);
+  EXPECT_EQ(basis_.findings.take_recording(all[2])->world, 3);
+}
+
 TEST(ShallowModels, HaveTheFirstBlocks) {
   const Inputs inputs = tiny_plan();
   const ShallowModels models(inputs.model, inputs.config);

@@ -23,6 +23,23 @@ std::int64_t elements_of(std::string_view name) {
   return known ? known->model.parameter_elements() : 0;
 }
 
+// Qwen's README counts 8 micro-batches as an iteration: 8 * 2,048 / 8.4 s. fsdp_qlora's table has
+// the samples of both GPUs: 1,024 * 2,048 / 437 s / 2.
+TEST(FineTuningRow, TakesTokensASecondFromTheNotes) {
+  const auto rate = [](const std::string& fields) { return measured_tokens_per_s(row_of(fields)); };
+  const auto qwen = rate(
+      "a/b,m,lora,bf16,1,A100,single device,1,2048,on,,37.4,device,"
+      "printed 37.4G / 8.4s/it; grad accumulation 8 so 8.4s/it covers 8 micro-steps");
+  ASSERT_TRUE(qwen);
+  EXPECT_NEAR(*qwen, 1950.48, 0.01);
+  const auto answer = rate(
+      "a/b,m,lora,bf16,2,RTX 4090,FSDP,4,2048,on,,22.04,reserved,"
+      "\"dummy dataset, 1,024 samples in 437 s (whole run, all GPUs)\"");
+  ASSERT_TRUE(answer);
+  EXPECT_NEAR(*answer, 2399.49, 0.01);
+  EXPECT_FALSE(rate("a/b,m,lora,bf16,1,A100,single device,1,2048,on,,1,device,no rate"));
+}
+
 // Sums over the safetensors of each repository on the Hub.
 TEST(KnownModel, HasAsManyParametersAsPublished) {
   EXPECT_EQ(elements_of("Llama 2 7 B"), 6'738'415'616);

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "sim/validate/published_machine.h"
+#include "sim/validate/published_pipeline.h"
+#include "sim/validate/published_scripts.h"
 #include "sim/validate/published_stack.h"
 #include "sim/validate/published_words.h"
 
@@ -54,6 +56,65 @@ TEST(PublishedWords, NumbersStandBehindWholeWords) {
 
 StatedSharding sharding_of(const std::string& strategy) {
   return stated_sharding({.strategy = strategy}).value();
+}
+
+/// run_table_1.sh: of "76B" MBS=2, NLS=60 on PP=4, --num-layers-per-virtual-pipeline-stage 5; of
+/// "18B" MBS=8 without a pipeline.
+TEST(PublishedScripts, SayMicroBatchesAndInterleavingOfMegatronsTable) {
+  PublishedRow row{.source = "NVIDIA/Megatron-LM images/cases_april2021.png @b83477a"};
+  row.layers = 60;
+  row.hidden = 10240;
+  row.pipeline_parallel = 4;
+  fill_launch_script(row);
+  EXPECT_EQ(row.micro_batch, 2);
+  EXPECT_EQ(stages_of_rank(row), 3);
+  row = {.source = row.source};
+  row.layers = 40;
+  row.hidden = 6144;
+  row.pipeline_parallel = 1;
+  fill_launch_script(row);
+  EXPECT_EQ(row.micro_batch, 8);
+  EXPECT_EQ(row.virtual_stages, std::nullopt);
+}
+
+TEST(PublishedScripts, FillNothingThatARowOrNobodyStates) {
+  PublishedRow row{.source = "NVIDIA/Megatron-LM images/model_table.png @d98e8a6"};
+  row.layers = 60;
+  row.hidden = 10240;
+  fill_launch_script(row);
+  EXPECT_EQ(row.micro_batch, std::nullopt);
+  row.source = "NVIDIA/Megatron-LM images/cases_april2021.png";
+  row.micro_batch = 4;
+  fill_launch_script(row);
+  EXPECT_EQ(row.micro_batch, 4);
+}
+
+TEST(PublishedScripts, LeaveTheInterleavingThatARowStatesOrThatDoesNotDivide) {
+  PublishedRow row{.source = "NVIDIA/Megatron-LM images/cases_april2021.png"};
+  row.layers = 60;
+  row.hidden = 10240;
+  row.pipeline_parallel = 4;
+  row.strategy = "PP4 VP5";
+  fill_launch_script(row);
+  EXPECT_EQ(stages_of_rank(row), 5);
+  row.strategy = "PP16";
+  row.pipeline_parallel = 16;
+  fill_launch_script(row);
+  EXPECT_EQ(stages_of_rank(row), 1);
+}
+
+/// nemotron_22b.yaml: 40 layers of 6144 columns and 48 heads, ten virtual stages.
+TEST(PublishedScripts, KnowTheShapesOfNemotron) {
+  PublishedRow row{.source = "NVIDIA/NeMo-Framework-Launcher examples/README.md",
+                   .model = "Nemotron-22B"};
+  row.pipeline_parallel = 4;
+  fill_launch_script(row);
+  EXPECT_EQ(row.layers, 40);
+  EXPECT_EQ(row.hidden, 6144);
+  EXPECT_EQ(row.heads, 48);
+  EXPECT_EQ(row.ffn, 24576);
+  EXPECT_EQ(stages_of_rank(row), 10);
+  EXPECT_TRUE(stack_of(row).divides_sequence);
 }
 
 TEST(PublishedStrategy, IsFoundInWords) {

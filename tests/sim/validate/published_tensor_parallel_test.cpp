@@ -67,6 +67,30 @@ TEST(PublishedTensorParallel, SumsAreThoseOfMegatron) {
   EXPECT_THAT(sums, ::testing::ElementsAre(std::pair{16 * 4, 3}, std::pair{16 * 64 * 2, 14}));
 }
 
+/// With sequence parallelism a sum is a reduce-scatter of the whole and a gather of its halves; of
+/// the loss a sum of what each rank has.
+TEST(PublishedTensorParallel, SumsOfASequenceInPartsAreTwoCollectives) {
+  PublishedRow row = small_row();
+  row.strategy = "Megatron TP2 DP2 + SP";
+  const PublishedScenario scenario = published_scenario(row);
+  const Schedule plain = schedule_of(scenario);
+  const Schedule schedule = with_tensor_parallel(plain, scenario.tensor);
+  std::map<OperationKind, int> kinds;
+  for (std::size_t i = plain.operations.size(); i < schedule.operations.size(); ++i) {
+    const Operation& op = schedule.operations[i];
+    ++kinds[op.kind];
+    const Collective& collective = schedule.collectives[op.detail];
+    const bool gathers = op.kind == OperationKind::all_gather;
+    const std::int64_t whole = op.kind == OperationKind::all_reduce ? 16 : 16 * 64;
+    EXPECT_EQ(collective.elements_in, gathers ? whole / 2 : whole);
+    EXPECT_EQ(collective.elements_out,
+              op.kind == OperationKind::reduce_scatter ? whole / 2 : whole);
+  }
+  EXPECT_THAT(kinds, ::testing::UnorderedElementsAre(std::pair{OperationKind::all_reduce, 3},
+                                                     std::pair{OperationKind::reduce_scatter, 14},
+                                                     std::pair{OperationKind::all_gather, 14}));
+}
+
 /// Four GPUs in groups of two that share sequences of 16 tokens: each has 8 of them.
 TEST(PublishedContextParallel, ARankHasItsPartOfASequence) {
   PublishedRow row = small_row();
@@ -76,11 +100,69 @@ TEST(PublishedContextParallel, ARankHasItsPartOfASequence) {
   EXPECT_EQ(why_not_predicted(row), "");
   const PublishedScenario scenario = published_scenario(row);
   EXPECT_EQ(scenario.setup.loop.length, 8);
-  EXPECT_EQ(scenario.context, 2);
+  EXPECT_EQ(scenario.ring, (RingAttention{.ranks = 2}));
   EXPECT_EQ(scenario.world, 4);             // that reduce gradients
   EXPECT_EQ(scenario.tokens_per_step, 32);  // two sequences of 16
   row.strategy = "FSDP2 1 x CP 3";
   EXPECT_EQ(why_not_predicted(row), "context parallelism: 4 GPUs in groups of 3");
+}
+
+/// Attention forward and backward of a step: 2 heads of 4 columns, 8 of 16 tokens, in 16 bits.
+Schedule attention_twice() {
+  Schedule schedule;
+  schedule.owners = {"model.layers.0.self_attn"};
+  schedule.program.lanes.push_back({.name = "compute", .stream = Stream::compute});
+  for (const WorkKind kind : {WorkKind::attention_forward, WorkKind::attention_backward}) {
+    DeviceWork work{.kind = kind, .dtype = Dtype::bfloat16, .flops = Flops{100}};
+    work.attention = {
+        .batch = 1, .heads = 2, .kv_heads = 2, .queries = 8, .keys = 8, .head_dim = 4};
+    work.attention.library = AttentionLibrary::flash;
+    schedule.works.push_back(work);
+    Operation op;
+    op.owner = OwnerId::of(0);
+    op.work = static_cast<std::uint32_t>(schedule.works.size() - 1);
+    schedule.operations.push_back(op);
+    schedule.program.actions.push_back({.kind = HostActionKind::launch, .subject = op.work});
+  }
+  schedule.steps.push_back({.label = "steady", .operations = {0, 2}, .actions = {0, 2}});
+  return schedule;
+}
+
+TEST(PublishedContextParallel, WhatATracedRingExchangesStandsBehindAttention) {
+  const Schedule schedule =
+      with_ring_attention(attention_twice(), {.ranks = 2, .distance = 4, .waits = true});
+  struct Seen {
+    OperationKind kind;
+    std::int64_t bytes;
+    bool operator==(const Seen&) const = default;
+  };
+  std::vector<Seen> seen;
+  for (const HostAction& action : schedule.program.actions) {
+    const Operation& op = schedule.operations[action.subject];
+    if (op.owner) continue;  // attention itself
+    seen.push_back({op.kind, op.bytes.count});
+    if (op.kind == OperationKind::compute) continue;
+    EXPECT_EQ(schedule.groups[schedule.collectives[op.detail].group.value].ranks.list(),
+              (std::vector{0, 4}));
+  }
+  // 64 queries, 128 keys and values. Gathered: 2 x 128 x 2 bytes. Forward one part is merged with
+  // another, 10 bytes a number. Backward two parts of all three are, and keys' and values' are
+  // joined, 8 bytes a number. Each of two messages has 128 x 4 bytes.
+  using enum OperationKind;
+  EXPECT_EQ(seen, (std::vector<Seen>{{all_gather, 512},
+                                     {compute, 640},
+                                     {all_gather, 512},
+                                     {compute, 2 * (192 * 10 + 128 * 8)},
+                                     {send, 512},
+                                     {send, 512}}));
+  EXPECT_EQ(schedule.works[0].attention.keys, 16);
+  EXPECT_EQ(schedule.works[0].flops, Flops{200});
+}
+
+TEST(PublishedContextParallel, ARingThatIsNotTracedRunsBehindAttention) {
+  const Schedule schedule = with_ring_attention(attention_twice(), {.ranks = 2});
+  EXPECT_EQ(schedule.operations.size(), 2U);
+  EXPECT_EQ(schedule.works[1].attention.keys, 16);
 }
 
 TEST(PublishedFloat8, IsAsItsStackCasts) {
@@ -98,7 +180,7 @@ TEST(PublishedFloat8, IsAsItsStackCasts) {
   row.strategy = "FSDP2 full shard";
   row.precision = "float8 rowwise";
   const PublishedScenario titan = published_scenario(row);
-  EXPECT_EQ(titan.float8.casts, Float8Casts::compiled);
+  EXPECT_EQ(titan.float8.casts, Float8Casts::rowwise);
   EXPECT_FALSE(titan.float8.gathers_casts);
   EXPECT_TRUE(titan.float8.casts_weights);
   row.precision = "NVFP4";
@@ -196,8 +278,8 @@ TEST(PublishedPipeline, EmbeddingAndHeadStandForALayerEachWhereLayersDoNotDivide
   EXPECT_THAT(published_scenario(row).pipeline->layers, ::testing::ElementsAre(4, 3, 3, 3));
 }
 
-/// Names of what the first layer's attention runs forward.
-std::vector<std::string> attention_of(const PublishedScenario& scenario) {
+/// Names of what a module runs forward.
+std::vector<std::string> operators_of(const PublishedScenario& scenario, std::string_view module) {
   const Schedule schedule = with_kernels(schedule_of(scenario), scenario.kernels);
   std::vector<std::string> names;
   const Step& steady = schedule.steps.back();
@@ -206,10 +288,51 @@ std::vector<std::string> attention_of(const PublishedScenario& scenario) {
     if (action.kind != HostActionKind::launch) continue;
     const Operation& op = schedule.operations[action.subject];
     const bool first = op.micro_batch == 0 && op.phase == Phase::forward;
-    if (!first || !op.owner || schedule.owners[op.owner.value] != "transformer.h.0.attn") continue;
+    if (!first || !op.owner || schedule.owners[op.owner.value] != module) continue;
     names.emplace_back(schedule.name(op));
   }
   return names;
+}
+
+/// Names of what the first layer's attention runs forward.
+std::vector<std::string> attention_of(const PublishedScenario& scenario) {
+  return operators_of(scenario, "transformer.h.0.attn");
+}
+
+/// Attention.forward of torchtitan's model.py: queries and keys become float32, are multiplied as
+/// complex numbers and cast back, and keys and values are copied for the heads that share them.
+TEST(PublishedTorchtitan, PlaysItsOwnAttention) {
+  PublishedRow row = small_row();
+  row.source = "pytorch/torchtitan benchmarks/llama3_h100_202412_torchtitan.md";
+  row.model = "Llama-3.1-8B";
+  row.strategy = "FSDP2 full shard";
+  row.gpu = "H100-80GB-SXM";
+  row.kv_heads = 2;
+  row.ffn = 128;
+  row.precision = "bf16";
+  row.tensor_parallel = 1;
+  row.checkpointing = "none";
+  row.attention = "sdpa-flash";
+  const std::vector<std::string> eager{"aten._to_copy.default",
+                                       "aten._to_copy.default",
+                                       "aten.mul.complex",
+                                       "aten.mul.complex",
+                                       "aten._to_copy.default",
+                                       "aten._to_copy.default",
+                                       "aten.clone.default",
+                                       "aten.clone.default",
+                                       "aten._scaled_dot_product_flash_attention.default"};
+  EXPECT_EQ(operators_of(published_scenario(row), "model.layers.0.self_attn"), eager);
+  row.compile = "yes";
+  const PublishedScenario compiled = published_scenario(row);
+  EXPECT_EQ(compiled.kernels.scope, CompileScope::blocks);
+  // One kernel for both casts before, and one for what follows.
+  EXPECT_EQ(operators_of(compiled, "model.layers.0.self_attn"),
+            (std::vector<std::string>{"aten._to_copy.default", "aten.mul.complex",
+                                      "aten.mul.complex", "aten._to_copy.default",
+                                      "aten._scaled_dot_product_flash_attention.default"}));
+  row.source = "pytorch/torchtitan benchmarks/llama3-8b_h200_202506_trainy-whitefiber.md";
+  EXPECT_EQ(published_scenario(row).kernels.scope, CompileScope::blocks_and_loss);
 }
 
 /// is_kernel_available of Megatron-LM's fused_softmax.py: heads of all sequences in fours.

@@ -25,7 +25,7 @@ def _tell_held(root):
             _tell("parameters", parameter)
         state = getattr(parameter, "quant_state", None)
         while state is not None:
-            for value in vars(state).values():
+            for value in getattr(state, "__dict__", {}).values():
                 if hasattr(value, "untyped_storage"):
                     _tell("parameters", value)
             state = getattr(state, "state2", None)

@@ -103,6 +103,14 @@ class Loading {
     return places;
   }
 
+  /// accelerate's get_max_memory makes a tensor to wake the device. The segment for it stays
+  /// reserved, and the block of a first model is less by that. Of a second one it is not followed.
+  std::int64_t without_unused(std::int64_t bytes) {
+    constexpr std::int64_t small_segment = std::int64_t{2} << 20;
+    empty(s_, {1}, {Dtype::int64, s_.settings.device});
+    return bytes > 2 * small_segment ? bytes - small_segment : 0;
+  }
+
   /// modeling_utils.py, caching_allocator_warmup: one block of the model's size, let go at once.
   void warm_up(const std::vector<Place>& places) {
     std::int64_t half_bytes = 0;
@@ -112,8 +120,10 @@ class Loading {
       const bool four_bits = place.layer && (place.layer->is_4bit() || place.layer->is_packed());
       half_bytes += tensor.numel() * (!place.layer ? whole : four_bits ? 1 : 2);
     }
+    std::int64_t bytes = half_bytes / 2;
+    if (request_.automatic_map) bytes = without_unused(bytes);
     constexpr std::int64_t element_bytes = 2;
-    empty(s_, {half_bytes / 2 / element_bytes}, {Dtype::float16, s_.settings.device});
+    if (bytes > 0) empty(s_, {bytes / element_bytes}, {Dtype::float16, s_.settings.device});
   }
 
   Tensor on_device(const Tensor& tensor, Dtype dtype) {

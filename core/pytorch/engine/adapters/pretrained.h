@@ -23,6 +23,7 @@ struct PretrainedRequest {
   const JsonValue& config;
   const ModelSettings& settings;
   std::optional<Quantization> quantization;
+  bool automatic_map = false;  ///< FineTuningSetup::automatic_map
 };
 Pretrained load_pretrained(Session& s, Session& meta, const PretrainedRequest& request);
 

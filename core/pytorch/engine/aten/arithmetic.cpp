@@ -242,11 +242,36 @@ Tensor maximum(Session& s, Tensor self, Tensor other) {
   return pointwise(s, op, {&self, &other}, result_type(self, other), {});
 }
 
+namespace {
+
+/// where(self == other, grad / 2, grad), where the other one is not smaller.
+Tensor minimum_backward_of(Session& s, const Tensor& gradient, const Tensor& self,
+                           const Tensor& other, Comparison loses) {
+  const Tensor shared = where(s, compare(s, Comparison::eq, self, other),
+                              div_scalar(s, gradient, Number(2)), gradient);
+  return masked_fill_(s, shared, compare(s, loses, self, other), Number(0));
+}
+
+Tensors minimum_backward(Session& s, Node& node, Tensors& gradients) {
+  const Tensor other = node.saved(s, "other");
+  const Tensor self = node.saved(s, "self");
+  Tensors results(2);
+  if (node.needs(1)) results[1] = minimum_backward_of(s, gradients[0], self, other, Comparison::lt);
+  if (node.needs(0)) results[0] = minimum_backward_of(s, gradients[0], self, other, Comparison::gt);
+  return results;
+}
+
+}  // namespace
+
 Tensor minimum(Session& s, Tensor self, Tensor other) {
   static constexpr Operator op{"aten.minimum.default", OperatorKind::pointwise};
   const LetGo let_go{self, other};
-  if (any_requires_grad(s, std::array<const Tensor*, 2>{&self, &other})) refuse_gradient(op.name);
-  return pointwise(s, op, {&self, &other}, result_type(self, other), {});
+  const NodeRef node = make_node(s, "MinimumBackward0", {&self, &other}, minimum_backward);
+  if (node) {
+    node->save(s, "other", other);
+    node->save(s, "self", self);
+  }
+  return pointwise(s, op, {&self, &other}, result_type(self, other), node);
 }
 
 Tensor add_(Session& s, Tensor self, Tensor other) {

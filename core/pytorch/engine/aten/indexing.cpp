@@ -59,6 +59,14 @@ Tensor index_backward(Session& s, const Tensor& zeros, const Tensors& indices,
   return result;
 }
 
+/// expandTensors, IndexingUtils.h: a mask becomes one index for each of its dimensions.
+Tensors places_of(Session& s, const Tensor& mask, std::int64_t rows) {
+  const Tensor places = nonzero(s, mask, rows);
+  Tensors indices;
+  for (int dim = 0; dim < mask.dim(); ++dim) indices.push_back(select(s, places, 1, dim));
+  return indices;
+}
+
 }  // namespace
 
 Tensor embedding(Session& s, Tensor weight, Tensor indices) {
@@ -111,6 +119,23 @@ Tensor index(Session& s, Tensor self, Tensors indices) {
   if (node)
     for (std::size_t i = 0; i < indices.size(); ++i)
       node->save_listed(s, "indices", static_cast<std::int32_t>(i), indices[i]);
+  const Tensor result = allocate(s, like(self), indexed_sizes(self, indices));
+  dispatched(s, index_op, with_indices(self, indices), Tensors{result});
+  set_history(s, result, node);
+  return result;
+}
+
+Tensor index_by_mask(Session& s, Tensor self, Tensor mask, std::int64_t rows) {
+  const LetGo let_go{self, mask};
+  const auto formula = [sizes = self.sizes(), rows](Session& session, Node& node,
+                                                    Tensors& gradients) -> Tensors {
+    const Tensor kept = node.saved(session, "indices");
+    const Tensor zeros = new_zeros(session, gradients[0], sizes);
+    return {index_backward(session, zeros, places_of(session, kept, rows), gradients[0])};
+  };
+  const NodeRef node = make_node(s, "IndexBackward0", {&self}, formula);
+  if (node) node->save(s, "indices", mask);
+  const Tensors indices = places_of(s, mask, rows);
   const Tensor result = allocate(s, like(self), indexed_sizes(self, indices));
   dispatched(s, index_op, with_indices(self, indices), Tensors{result});
   set_history(s, result, node);

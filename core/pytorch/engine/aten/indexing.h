@@ -14,6 +14,8 @@ Tensor embedding(Session& s, Tensor weight, Tensor indices);
 Tensor gather(Session& s, Tensor self, int dim, Tensor index);
 /// self[indices...]: the first dimensions, one index tensor each.
 Tensor index(Session& s, Tensor self, Tensors indices);
+/// self[mask]: `mask` covers the first dimensions and holds in `rows` places, which it says itself.
+Tensor index_by_mask(Session& s, Tensor self, Tensor mask, std::int64_t rows);
 Tensor index_select(Session& s, Tensor self, int dim, Tensor index);
 /// self[indices...] = values, of what requires no gradient.
 Tensor index_put_(Session& s, Tensor self, Tensors indices, Tensor values);

@@ -501,10 +501,11 @@ class ExportedModel::Player : public std::enable_shared_from_this<Player> {
     for (const std::int32_t number : row.edges) targets.push_back(value(s, number));
     std::vector<const Tensor*> pointers;
     for (const Tensor& tensor : targets) pointers.push_back(&tensor);
+    // Weak: when a forward throws, its nodes are still in `nodes_` and behind `values_`.
     node = make_node(s, row.name, std::span<const Tensor* const>(pointers),
-                     [me = shared_from_this(), prepared = now_, number = event.subject](
+                     [me = weak_from_this(), prepared = now_, number = event.subject](
                          Session& in, Node& running, Tensors& gradients) -> Tensors {
-                       return me->backward(in, *prepared, number, running, gradients);
+                       return me.lock()->backward(in, *prepared, number, running, gradients);
                      });
     if (!node) return;
     for (const ExportedProgram::Node::Output& output : row.outputs)

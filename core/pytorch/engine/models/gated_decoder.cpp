@@ -14,6 +14,7 @@
 #include "core/pytorch/engine/models/liger.h"
 #include "core/pytorch/engine/models/masks.h"
 #include "core/pytorch/engine/models/rotary.h"
+#include "core/pytorch/engine/models/torchtitan_attention.h"
 #include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/reductions.h"
 #include "core/pytorch/engine/views.h"
@@ -211,6 +212,15 @@ Module::Forward attention_of(const Context& context, const Module& owner,
 
 Module::Forward attention(const Context& context, const Module& owner) {
   return attention_of(context, owner, {});
+}
+Module::Forward llama_attention(const Context& context, const Module& owner) {
+  if (context->settings.torchtitan_attention)
+    return torchtitan_attention(attention_shape(context->config).head_size);
+  return attention(context, owner);
+}
+Module::Forward llama_rotary_embedding(const Context& context, const Module& owner) {
+  if (context->settings.torchtitan_attention) return torchtitan_rotations();
+  return rotary_embedding_forward(context, owner);
 }
 Module::Forward gemma3_attention(const Context& context, const Module& owner) {
   return attention_of(context, owner, {.project = project_then_norm});
@@ -658,7 +668,7 @@ constexpr ClassForward table[] = {
     {"GraniteModel", granite_base},
     {"GraniteRMSNorm", rms_norm_forward},
     {"GraniteRotaryEmbedding", rotary_embedding_forward},
-    {"LlamaAttention", attention},
+    {"LlamaAttention", llama_attention},
     {"LlamaDecoderLayer", layer},
     {"LlamaForCausalLM", causal_language_forward},
     {"LlamaForSequenceClassification", generic_classification_forward},
@@ -666,7 +676,7 @@ constexpr ClassForward table[] = {
     {"LlamaMLP", gated_feed_forward},
     {"LlamaModel", base},
     {"LlamaRMSNorm", rms_norm_forward},
-    {"LlamaRotaryEmbedding", rotary_embedding_forward},
+    {"LlamaRotaryEmbedding", llama_rotary_embedding},
     {"MistralAttention", attention},
     {"MistralDecoderLayer", layer},
     {"MistralForCausalLM", causal_language_forward},

@@ -7,6 +7,7 @@
 #include "core/pytorch/engine/aten/selection.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/models/cut_cross_entropy.h"
+#include "core/pytorch/engine/models/fused_head.h"
 #include "core/pytorch/engine/models/layers.h"
 #include "core/pytorch/engine/models/liger.h"
 #include "core/pytorch/engine/pointwise.h"
@@ -188,11 +189,17 @@ Tensors chunked_logits(Session& s, Module& module, const Tensor& hidden, int chu
   return outputs;
 }
 
-void check_cut(const ModelContext& context, const Module& head) {
+/// get_output_embeddings().weight: of PEFT's wrapper the copy that trains.
+Module& trained_head(Module& head) {
+  if (head.class_name != "ModulesToSaveWrapper") return head;
+  return head.child("modules_to_save").child("default");
+}
+
+void check_head(const ModelContext& context, const Module& head, const char* loss) {
   if (context.config.lacks("logits_scaling") && context.config.lacks("final_logit_softcapping") &&
       head.parameters.size() == 1)
     return;
-  throw Error({.where = "cut-cross-entropy",
+  throw Error({.where = loss,
                .what = "logits that the model scales or caps, or that have a bias, are not known "
                        "here",
                .way_out = "leave it out, which needs more memory; or record a real run"});
@@ -211,10 +218,20 @@ Module::Forward causal_language_forward(const Context& context, const Module&) {
     const ModelSettings& settings = context->settings;
     if (settings.loss == LanguageLoss::cut && module.training && given.labels) {
       Module& head = module.child("lm_head");
-      check_cut(*context, head);
+      check_head(*context, head, "cut-cross-entropy");
       return root_outputs(
           cut_cross_entropy(s, alias(s, base[0]), head.parameter("weight"), given.labels), {},
           base);
+    }
+    if (settings.loss == LanguageLoss::tiled && given.labels) {
+      Module& head = trained_head(module.child("lm_head"));
+      check_head(*context, head, "TRL's fused head");
+      Tensors outputs = fused_head(s, {.hidden = base[0],
+                                       .weight = head.parameter("weight"),
+                                       .labels = given.labels,
+                                       .settings = settings.tiled});
+      outputs.insert(outputs.end(), base.begin() + 1, base.end());
+      return outputs;
     }
     if (settings.logit_chunks > 0 && !given.labels)
       return chunked_logits(s, module, base[0], settings.logit_chunks);

@@ -25,6 +25,14 @@ enum class LanguageLoss : std::uint8_t {
   cut,     ///< in training cut-cross-entropy, which makes no logits
   /// As copied, of logits that the model makes float32 first: transformers until 4.45.
   floated,
+  /// Log-probabilities of the labelled tokens, of logits in tiles: TRL's fused head.
+  tiled,
+};
+
+/// What TRL asks of its fused head beside log-probabilities (add_fused_lm_head, `outputs`).
+struct TiledHead {
+  bool entropy = false, mean_logits = false, top1 = false;
+  std::int64_t prompt = 0;  ///< tokens at the start of a sequence that are not labelled
 };
 
 /// What the router sent to an expert.
@@ -43,12 +51,15 @@ struct ModelSettings {
   bool use_cache = false;
   LigerKernels liger = {};
   LanguageLoss loss = LanguageLoss::upcast;
+  TiledHead tiled = {};
   /// Without labels: logits in float32, as torchtune's TransformerDecoder returns them.
   bool float_logits = false;
   /// Without labels: logits in as many parts along the sequence, which take the place of one output
   /// (torchtune's set_num_output_chunks). 0: whole.
   int logit_chunks = 0;
   bool dropout = true;  ///< false: as if the config's probabilities were 0
+  /// Of families with LlamaAttention: torchtitan's Attention in its place (torchtitan_attention.h).
+  bool torchtitan_attention = false;
   /// Whether an attention mask that is given masks anything.
   bool masks_something = true;
   /// torch.compile traces the forward: a causal mask is made even where attention could do without.

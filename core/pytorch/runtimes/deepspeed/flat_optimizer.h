@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/pytorch/engine/copies.h"
 #include "core/pytorch/runtimes/deepspeed/flat_group.h"
 
 namespace shardscope::eager::deepspeed {
@@ -56,7 +57,7 @@ class FlatOptimizer final : public ZeroOptimizerBase {
   void reduce_parts(const Tensor& tensor, const std::vector<OwnedPart>& parts);
   void reduce_to(const Tensor& tensor, const std::vector<OwnedPart>& parts,
                  std::optional<int> destination);
-  Tensor reduced(const Tensors& slices, std::optional<int> owner, bool divide);
+  Tensor reduced(const std::vector<Stretch>& slices, std::optional<int> owner, bool divide);
   void all_reduce_whole(const Tensor& tensor);
   void finish_bucket();
   void keep_in_partition(std::size_t parameter);

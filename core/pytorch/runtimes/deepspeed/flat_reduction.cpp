@@ -1,5 +1,6 @@
 // How gradients of stages 1 and 2 travel: into a bucket, over the ranks, into the partition.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/pytorch/engine/copies.h"
@@ -13,20 +14,31 @@ namespace shardscope::eager::deepspeed {
 namespace {
 
 /// torch._utils._flatten_dense_tensors.
-Tensor flatten_dense(Session& s, const Tensors& tensors) {
-  Tensors flat;
-  for (const Tensor& tensor : tensors) flat.push_back(view(s, contiguous(s, tensor), {-1}));
-  return flat.size() == 1 ? flat.front() : cat(s, flat);
+Tensor flatten_dense(Session& s, const std::vector<Stretch>& list) {
+  std::vector<Stretch> flat;
+  for (const Stretch& stretch : list)
+    s.repeat(stretch.times, [&] {
+      Stretch alike{.tensors = {}, .times = stretch.times};
+      for (const Tensor& tensor : stretch.tensors)
+        alike.tensors.push_back(view(s, contiguous(s, tensor), {-1}));
+      flat.push_back(std::move(alike));
+    });
+  const Stretch& first = flat.front();
+  const bool is_one = flat.size() == 1 && first.times == 1 && first.tensors.size() == 1;
+  return is_one ? first.tensors.front() : cat(s, std::move(flat));
 }
 
 /// torch._utils._unflatten_dense_tensors.
-Tensors unflatten_dense(Session& s, const Tensor& flat, const Tensors& as) {
+Tensors unflatten_dense(Session& s, const Tensor& flat, const std::vector<Stretch>& as) {
   Tensors parts;
   std::int64_t at = 0;
-  for (const Tensor& tensor : as) {
-    parts.push_back(view_as(s, narrow(s, flat, 0, at, tensor.numel()), tensor));
-    at += tensor.numel();
-  }
+  for (const Stretch& stretch : as)
+    s.repeat(stretch.times, [&] {
+      for (const Tensor& tensor : stretch.tensors) {
+        parts.push_back(view_as(s, narrow(s, flat, 0, at, tensor.numel()), tensor));
+        at += tensor.numel() * stretch.times;
+      }
+    });
   return parts;
 }
 
@@ -91,9 +103,10 @@ void FlatOptimizer::reduce_scattered_grads() {
   Session& s = setup_.s;
   if (setup_.settings.overlap_comm) finish_reductions();
   const OnStream on_stream(s, reduction_stream());
-  const Tensor flat = reduced(bucket_.gradients, std::nullopt, true);
+  const std::vector<Stretch> gradients{{.tensors = bucket_.gradients}};
+  const Tensor flat = reduced(gradients, std::nullopt, true);
   if (setup_.settings.overlap_comm) setup_.record_stream(flat, s.stream);
-  const Tensors parts = unflatten_dense(s, flat, bucket_.gradients);
+  const Tensors parts = unflatten_dense(s, flat, gradients);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     copy_(s, bucket_.gradients[i], parts[i]);
     if (setup_.settings.overlap_comm) setup_.record_stream(bucket_.gradients[i], s.stream);
@@ -179,7 +192,8 @@ void FlatOptimizer::reduce_parts(const Tensor& tensor, const std::vector<OwnedPa
 }
 
 /// allreduce_bucket: flattened, cast for the wire, reduced.
-Tensor FlatOptimizer::reduced(const Tensors& slices, std::optional<int> owner, bool divide) {
+Tensor FlatOptimizer::reduced(const std::vector<Stretch>& slices, std::optional<int> owner,
+                              bool divide) {
   Session& s = setup_.s;
   const Tensor flat = flatten_dense(s, slices);
   const Dtype wire = setup_.communication_dtype();
@@ -196,18 +210,33 @@ Tensor FlatOptimizer::reduced(const Tensors& slices, std::optional<int> owner, b
 void FlatOptimizer::reduce_to(const Tensor& tensor, const std::vector<OwnedPart>& parts,
                               std::optional<int> destination) {
   Session& s = setup_.s;
-  Tensors slices;
-  for (const OwnedPart& part : parts)
-    slices.push_back(narrow(s, tensor, 0, part.offset, part.elements));
+  // Of other ranks' parts that are alike one stands for all.
+  const auto are_alike = [&](const OwnedPart& a, const OwnedPart& b) {
+    return a.elements == b.elements && a.owner != setup_.group.rank && b.owner != setup_.group.rank;
+  };
+  std::vector<OwnedPart> firsts;
+  std::vector<Stretch> slices;
+  for (auto part = parts.begin(); part != parts.end();) {
+    const auto end = std::find_if_not(std::next(part), parts.end(), [&](const OwnedPart& other) {
+      return are_alike(*part, other);
+    });
+    const auto times = static_cast<std::uint32_t>(end - part);
+    s.repeat(times, [&] {
+      slices.push_back({{narrow(s, tensor, 0, part->offset, part->elements)}, times});
+    });
+    firsts.push_back(*part);
+    part = end;
+  }
   const Tensor flat = reduced(slices, destination, false);
   if (setup_.settings.overlap_comm) setup_.record_stream(flat, reduction_stream_);
   if (destination && *destination != setup_.group.rank) return;
   const Tensors sums = unflatten_dense(s, flat, slices);
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (parts[i].owner != setup_.group.rank) continue;
-    if (parts[i].output) add_(s, parts[i].output, to(s, sums[i], parts[i].output.dtype()));
-    copy_(s, slices[i], sums[i]);
-    if (setup_.settings.overlap_comm) setup_.record_stream(slices[i], reduction_stream_);
+  for (std::size_t i = 0; i < firsts.size(); ++i) {
+    if (firsts[i].owner != setup_.group.rank) continue;
+    if (firsts[i].output) add_(s, firsts[i].output, to(s, sums[i], firsts[i].output.dtype()));
+    const Tensor& slice = slices[i].tensors.front();
+    copy_(s, slice, sums[i]);
+    if (setup_.settings.overlap_comm) setup_.record_stream(slice, reduction_stream_);
   }
 }
 

@@ -11,7 +11,7 @@
 namespace shardscope::eager::fsdp2 {
 namespace {
 
-constexpr Operator copy_in_op{"fsdp.chunk_cat_mixed_dtype.default", OperatorKind::copy};
+constexpr Operator chunk_cat_op{"fsdp.chunk_cat_mixed_dtype.default", OperatorKind::copy};
 
 /// Elements of a gradient in the copy-in's buffer: padded along dimension 0.
 std::int64_t padded_numel(const Tensor& gradient, int world) {
@@ -87,7 +87,7 @@ Tensor copied_in(Session& s, ReduceRequest& request, std::vector<std::int64_t>& 
     numel += padded;
   }
   Tensor input = empty(s, {numel}, {.dtype = request.dtype, .device = s.settings.device});
-  dispatched(s, copy_in_op, request.gradients, Tensors{view(s, input, {world, -1})});
+  dispatched(s, chunk_cat_op, request.gradients, Tensors{view(s, input, {world, -1})});
   let_go_of(request.gradients);
   return input;
 }

@@ -37,7 +37,8 @@ FineTuned loaded(Session& s, Session& maker, const FineTuningInput& input) {
                                           {.model = *input.setup.base,
                                            .config = input.config,
                                            .settings = input.settings,
-                                           .quantization = input.setup.quantization});
+                                           .quantization = input.setup.quantization,
+                                           .automatic_map = input.setup.automatic_map});
   return {std::move(pretrained.module), std::move(pretrained.quantized)};
 }
 

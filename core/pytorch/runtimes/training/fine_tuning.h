@@ -24,6 +24,8 @@ struct FineTuningSetup {
   std::shared_ptr<const shardscope::Model> base;  ///< in the dtypes that it is loaded in
   /// from_pretrained with device_map: straight to the device. false: made as TrainingSetup says.
   bool from_pretrained = true;
+  /// With from_pretrained: device_map="auto", for which accelerate looks at the device first.
+  bool automatic_map = false;
   std::optional<Quantization> quantization = {};  ///< needs from_pretrained
   bool prepares_for_kbit = false;                 ///< prepare_model_for_kbit_training
   /// gradient_checkpointing_enable: layers whose forward is a checkpoint, by name in the base

@@ -57,6 +57,7 @@ void record_steps(ScheduleRecorder& recorder, TrainingRun& run, const RecordedSt
                   ProgramListener* listener) {
   name_groups(recorder, run.groups());
   recorder.name_model(run.model().module());
+  if (Module* reference = run.loop().reference()) recorder.name_model(*reference);
   for (const Tensor& input : run.loop().inputs())
     recorder.name_buffer(input, MemoryCategory::inputs, "batch");
   for (const char* const& label : steps.labels) {

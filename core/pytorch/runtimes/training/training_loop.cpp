@@ -58,7 +58,7 @@ void TrainingLoop::make_batches() {
       continue;
     }
     for (int each = 0; each < 2; ++each)
-      inputs_.push_back(zeros(s_, {settings_.batch, settings_.length}, tokens));
+      inputs_.push_back(zeros(s_, {settings_.sequences(), settings_.length}, tokens));
   }
 }
 
@@ -162,6 +162,8 @@ void TrainingLoop::micro_batch(int number, const Probe& probe) {
   probe(Moment::loss, number);
   backward();
   if (settings_.metric_losses > 0) measure(number);
+  // Trainer.training_step returns a detached loss: the graph goes with it.
+  if (settings_.objective != Objective::next_token) loss_.reset();
   probe(Moment::backward, number);
   if (!settings_.holds_logits) loss_.reset();
   // Ends a micro-batch: only after the last one is there a step.
@@ -202,11 +204,49 @@ void TrainingLoop::measure(int number) {
   if (!settings_.holds_logits) logits_.reset();
 }
 
+/// Without a graph, and without checkpointing.
+Tensors TrainingLoop::reference_outputs(int number) {
+  const NoGrad no_grad(s_);
+  if (settings_.reference == ReferencePolicy::copy)
+    return scored(call(s_, *reference_, batch_of(number)), number);
+  const WithoutAdapters disabled(model_.module());
+  return scored(forward(batch_of(number)), number);
+}
+
+/// Of whole logits, where the model's head made them.
+Tensors TrainingLoop::scored(Tensors outputs, int number) {
+  if (settings_.loss == LossPlace::in_model) return outputs;
+  Tensor logits = std::move(outputs[1]);
+  outputs.clear();
+  return outputs_of_logits(s_, std::move(logits),
+                           inputs_[2 * static_cast<std::size_t>(number) + 1]);
+}
+
+void TrainingLoop::forward_and_objective(int number, const Probe& probe) {
+  const bool compares = settings_.reference != ReferencePolicy::none;
+  Tensors before;
+  // GRPO has the reference's log-probabilities before the step begins.
+  if (compares && settings_.objective == Objective::policy) before = reference_outputs(number);
+  Tensors outputs = forward(batch_of(number));
+  probe(Moment::forward, number);
+  outputs = scored(std::move(outputs), number);
+  if (settings_.objective == Objective::supervised) {
+    loss_ = supervised_loss(s_, outputs);
+  } else if (settings_.objective == Objective::preference) {
+    if (compares) before = reference_outputs(number);
+    loss_ = preference_loss(s_, outputs, before);
+  } else {
+    loss_ = policy_loss(s_, outputs, settings_.prompt, before);
+  }
+}
+
 void TrainingLoop::forward_and_loss(int number, const Probe& probe) {
   if (exported_) {
     Tensors outputs = forward(batch_of(number));
     probe(Moment::forward, number);
     loss_ = exported_->loss(s_, std::move(outputs));
+  } else if (settings_.objective != Objective::next_token) {
+    forward_and_objective(number, probe);
   } else if (settings_.loss == LossPlace::in_model) {
     Tensors outputs = forward(batch_of(number));
     loss_ = outputs[0];

@@ -13,6 +13,7 @@
 #include "core/pytorch/runtimes/common/optimizer.h"
 #include "core/pytorch/runtimes/ddp/zero_redundancy_optimizer.h"
 #include "core/pytorch/runtimes/training/parallel_model.h"
+#include "core/pytorch/runtimes/training/trl_losses.h"
 
 namespace shardscope::eager {
 
@@ -27,6 +28,11 @@ struct TrainingSettings {
   /// Gradients of all micro-batches but the last are not communicated.
   bool syncs_once = false;
   LossPlace loss = LossPlace::in_model;
+  /// TRL's: with the loss in the model, whose head is LanguageLoss::tiled. With the loss after it,
+  /// a preference has whole logits.
+  Objective objective = Objective::next_token;
+  ReferencePolicy reference = ReferencePolicy::none;
+  std::int64_t prompt = 0;  ///< TiledHead::prompt
   /// With the loss after the model: parts of the logits that it returns
   /// (ModelSettings::logit_chunks), each with a cross-entropy of its own. Source: torchtune,
   /// CEWithChunkedOutputLoss.
@@ -52,6 +58,9 @@ struct TrainingSettings {
   /// ZeroRedundancyOptimizer around the optimizer: a rank keeps states of a part of the parameters.
   bool zero_redundancy = false;
   bool zero_grad_to_none = true;
+
+  /// Of a micro-batch: of a preference each has two.
+  std::int64_t sequences() const { return objective == Objective::preference ? 2 * batch : batch; }
 };
 
 /// Points of an iteration at which a caller may look at what there is.
@@ -78,6 +87,9 @@ class TrainingLoop {
 
   /// `left_out`: so many of its micro-batches, from the first on, are not run.
   void iteration(const Probe& probe, int left_out = 0);
+  /// The model of ReferencePolicy::copy.
+  void set_reference(std::shared_ptr<Module> reference) { reference_ = std::move(reference); }
+  Module* reference() const { return reference_.get(); }  ///< null: none
   /// What an evaluation keeps of the first batch's forward: its logits; of an export its loss.
   Tensor evaluated();
   /// The function that loops returns: its variables go.
@@ -118,6 +130,9 @@ class TrainingLoop {
   void update(const Probe& probe);
   void step_optimizer();
   void forward_and_loss(int number, const Probe& probe);
+  Tensors reference_outputs(int number);
+  Tensors scored(Tensors outputs, int number);
+  void forward_and_objective(int number, const Probe& probe);
   Tensor loss_after_model(const Tensor& labels);
   Tensor loss_of_chunks(Tensors chunks, const Tensor& labels);
   void measure(int number);
@@ -135,6 +150,7 @@ class TrainingLoop {
   std::optional<GradScaler> scaler_;
   std::function<void(Session&)> after_step_;
   std::shared_ptr<ExportedModel> exported_;
+  std::shared_ptr<Module> reference_;
   Tensors inputs_;
   Tensor logits_, loss_;  // the loop's variables
   Tensor model_loss_;     // of the model's output, which a variable holds

@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/pytorch/engine/adapters/described.h"
+#include "core/pytorch/engine/adapters/pretrained.h"
 #include "core/pytorch/engine/autocast.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/plans/module_tree.h"
@@ -289,7 +290,7 @@ void check_bounds(const TrainingSettings& loop, std::size_t parameters) {
                      "{} micro-batches of {} parameters are more than the {} that are played",
                      loop.micro_batches, parameters, most),
                  .way_out = "give fewer: memory is the same from 3 on"});
-  if (loop.length > max_length || loop.batch > max_tokens / loop.length)
+  if (loop.length > max_length || loop.sequences() > max_tokens / loop.length)
     throw Error({.where = "--batch and --seq",
                  .what = fmt::format("{} sequences of {} tokens are more than {} of {} at most",
                                      loop.batch, loop.length, max_tokens, max_length),
@@ -333,6 +334,35 @@ ModelSettings model_settings(const TrainingSetup& setup) {
   return settings;
 }
 
+/// The reference of a preference: loaded as the model is, and never wrapped. Null: there is none.
+std::shared_ptr<Module> reference_model(Session& s, Session& maker, const shardscope::Model& model,
+                                        const JsonValue& config, const TrainingSetup& setup) {
+  if (setup.loop.reference != ReferencePolicy::copy) return nullptr;
+  const bool whole = std::holds_alternative<PlainSetup>(setup.runtime) ||
+                     std::holds_alternative<ddp::Options>(setup.runtime);
+  const bool adapts =
+      setup.fine_tuning && (setup.fine_tuning->adapter || setup.fine_tuning->quantization);
+  if (!whole || adapts)
+    throw Error({.where = "reference model",
+                 .what = "a copy of the model is predicted on one device and under DDP, without "
+                         "adapters",
+                 .way_out = "give --reference adapter-off with --peft, or none"});
+  ModelSettings settings = model_settings(setup);
+  settings.tiled.entropy = settings.tiled.mean_logits = settings.tiled.top1 = false;
+  std::shared_ptr<Module> module;
+  if (setup.fine_tuning && setup.fine_tuning->from_pretrained)
+    module = load_pretrained(s, maker,
+                             {.model = *setup.fine_tuning->base,
+                              .config = config,
+                              .settings = settings,
+                              .quantization = {}})
+                 .module;
+  else
+    module = make_module(s, model, config, settings);
+  if (setup.forward_autocast) add_autocast(*module, *setup.forward_autocast);
+  return module;
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonValue& config,
@@ -372,7 +402,9 @@ TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonV
   if (made_on == Device::meta && setup.made_on == Device::meta)
     fill_from_meta(s, *model_, model, setup, groups_.world());
   if (probe) probe(SetupMoment::wrapped);
+  std::shared_ptr<Module> reference = reference_model(s, maker, given, config, setup);
   loop_ = std::make_unique<TrainingLoop>(s, *model_, groups_.world(), setup.loop, exported);
+  loop_->set_reference(std::move(reference));
   if (float8_)
     loop_->after_step([layers = float8_.get()](Session& in) { layers->precompute_scales(in); });
 }

@@ -1,0 +1,130 @@
+#include "sim/validate/published_ring.h"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "core/base/ranks.h"
+
+namespace shardscope {
+namespace {
+
+bool is_attention(const DeviceWork& work) {
+  return work.attention.library != AttentionLibrary::none;
+}
+
+void see_all_keys(Schedule& schedule, int ranks) {
+  for (DeviceWork& work : schedule.works) {
+    if (!is_attention(work)) continue;
+    work.attention.keys *= ranks;
+    work.flops = work.flops * ranks;
+  }
+}
+
+class Exchange {
+ public:
+  Exchange(Schedule schedule, const RingAttention& ring)
+      : schedule_(std::move(schedule)), ring_(ring) {
+    all_ = add_group("context", ring.ranks);
+    next_ = add_group("context, next", 2);
+  }
+
+  Schedule insert() {
+    std::vector<HostAction>& actions = schedule_.program.actions;
+    Step& steady = schedule_.steps.back();
+    std::vector<HostAction> changed(actions.begin(), actions.begin() + steady.actions.begin);
+    for (std::uint32_t i = steady.actions.begin; i < steady.actions.end; ++i) {
+      changed.push_back(actions[i]);
+      if (actions[i].kind == HostActionKind::launch) exchange(changed, actions[i]);
+    }
+    const auto added = static_cast<std::uint32_t>(changed.size()) - steady.actions.end;
+    changed.insert(changed.end(), actions.begin() + steady.actions.end, actions.end());
+    steady.actions.end += added;
+    steady.operations.end = static_cast<std::uint32_t>(schedule_.operations.size());
+    actions = std::move(changed);
+    return std::move(schedule_);
+  }
+
+ private:
+  GroupId add_group(std::string name, int ranks) {
+    std::vector<int> list = Ranks::up_to(ranks).list();
+    for (int& rank : list) rank *= ring_.distance;
+    schedule_.groups.push_back({.name = std::move(name), .ranks = Ranks(std::move(list))});
+    return GroupId::of(schedule_.groups.size() - 1);
+  }
+
+  void exchange(std::vector<HostAction>& actions, const HostAction& launch) {
+    const Operation op = schedule_.operations[launch.subject];
+    if (op.work == Operation::no_work || !is_attention(schedule_.works[op.work])) return;
+    const DeviceWork work = schedule_.works[op.work];
+    const AttentionShape& shape = work.attention;
+    const std::int64_t queries = shape.batch * shape.heads * shape.queries * shape.head_dim;
+    const std::int64_t pairs =  // of keys and values, of one rank
+        2 * shape.batch * shape.kv_heads * (shape.keys / ring_.ranks) * shape.head_dim;
+    communicate(actions, launch, OperationKind::all_gather,
+                {.group = all_,
+                 .elements_in = pairs,
+                 .elements_out = pairs * ring_.ranks,
+                 .dtype = work.dtype});
+    // A sum in float32 of what comes in 16 bits: 4 read, 2 read, 4 written.
+    constexpr std::int64_t merged = 10, joined = 8;
+    if (work.kind == WorkKind::attention_forward)
+      return compute(actions, launch, Bytes{queries * merged * (ring_.ranks - 1)});
+    compute(actions, launch, Bytes{((queries + pairs) * merged + pairs * joined) * ring_.ranks});
+    for (int i = 0; i < ring_.ranks; ++i)
+      communicate(
+          actions, launch, OperationKind::send,
+          {.group = next_, .elements_in = pairs, .elements_out = pairs, .dtype = Dtype::float32});
+  }
+
+  void communicate(std::vector<HostAction>& actions, const HostAction& after, OperationKind kind,
+                   const Collective& made) {
+    schedule_.collectives.push_back(made);
+    Operation op = like(after);
+    op.kind = kind;
+    op.detail = static_cast<std::uint32_t>(schedule_.collectives.size() - 1);
+    op.bytes = bytes_of(made.elements_out, made.dtype);
+    launch(actions, after, op);
+  }
+
+  void compute(std::vector<HostAction>& actions, const HostAction& after, Bytes bytes) {
+    schedule_.works.push_back(
+        {.kind = WorkKind::pointwise, .launches = ring_.ranks, .bytes = bytes});
+    Operation op = like(after);
+    op.work = static_cast<std::uint32_t>(schedule_.works.size() - 1);
+    op.bytes = bytes;
+    launch(actions, after, op);
+  }
+
+  Operation like(const HostAction& action) const {
+    Operation op = schedule_.operations[action.subject];
+    op.owner = {};  // no layer's own: nothing casts or fuses it
+    op.work = Operation::no_work;
+    op.flops = {};
+    op.shapes = Operation::no_shapes;
+    op.operands = op.slices = op.after = {};
+    return op;
+  }
+
+  void launch(std::vector<HostAction>& actions, const HostAction& after, const Operation& op) {
+    schedule_.operations.push_back(op);
+    actions.push_back({.kind = HostActionKind::launch,
+                       .lane = after.lane,
+                       .subject = static_cast<std::uint32_t>(schedule_.operations.size() - 1)});
+  }
+
+  Schedule schedule_;
+  const RingAttention& ring_;
+  GroupId all_, next_;
+};
+
+}  // namespace
+
+Schedule with_ring_attention(Schedule schedule, const RingAttention& ring) {
+  if (ring.ranks <= 1) return schedule;
+  see_all_keys(schedule, ring.ranks);
+  if (!ring.waits || schedule.steps.empty()) return schedule;
+  return Exchange(std::move(schedule), ring).insert();
+}
+
+}  // namespace shardscope
