@@ -42,9 +42,9 @@ std::string statistics_table(std::span<const ValidatedFineTuning> rows, const Pa
                {"worst", Align::right},
                {"ran, fits", Align::right},
                {"out of memory, does not fit", Align::right},
-               {"tokens/s", Align::right},
-               {"median", Align::right},
-               {"bias", Align::right}});
+               {"rows with tokens/s", Align::right},
+               {"median of tokens/s", Align::right},
+               {"bias of tokens/s", Align::right}});
   for (const MemoryStatistics& source : statistics_by_source(rows))
     table.row(statistics_cells(source));
   table.rule();

@@ -433,15 +433,18 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
        "model: the model computes the loss from labels. cut: the model computes it by "
        "cut-cross-entropy, without logits. tiles: as TRL's SFTTrainer, of logits in "
        "tiles; dpo, grpo: its DPOTrainer, for which --batch counts pairs, and its "
-       "GRPOTrainer's step on given completions. outside: cross-entropy after the model. "
+       "GRPOTrainer's step on given completions. dpo-logits: LLaMA-Factory's DPO, of whole "
+       "logits in float32. outside: cross-entropy after the model. "
        "float: as outside, and the model returns its logits in float32. chunks:N: as "
        "outside, and the model returns its logits in N parts, as for torchtune's "
        "CEWithChunkedOutputLoss (default: model)"});
-  command.option("--reference", options.reference,
-                 {"none|copy|adapter-off",
-                  "whose log-probabilities --loss dpo and grpo compare with: none that are "
-                  "computed in a step, a second model, or the model without its adapter (default: "
-                  "dpo: adapter-off with --peft, else copy; grpo: none)"});
+  command.option(
+      "--reference", options.reference,
+      {"none|copy|adapter-off",
+       "whose log-probabilities --loss dpo, dpo-logits and grpo compare with. none: they "
+       "were computed before the training. copy: a second model's. adapter-off: those "
+       "of the model without its adapter (default: "
+       "dpo, dpo-logits: adapter-off with --peft, else copy; grpo: none)"});
   command.option("--prompt", options.prompt,
                  {"N",
                   "tokens at the start of each sequence that --loss tiles, dpo and grpo do "

@@ -9,8 +9,8 @@ function(shardscope_library name)
 endfunction()
 
 # shardscope_compile_alone(a.cpp ...): sources of this folder whose local names stand in others of their target, too. Where
-# CMAKE_UNITY_BUILD is on, eight sources are compiled as one, or as many as the target's UNITY_BUILD_BATCH_SIZE says (three
-# quarters of the processor time, for small sources that include the same headers); these are not among them. A new source that does not compile
+# CMAKE_UNITY_BUILD is on, eight sources are compiled as one, or as many as the target's
+# UNITY_BUILD_BATCH_SIZE says (32 small sources with the same headers take three quarters of the time of four batches of eight); these are not among them. A new source that does not compile
 # there gets other names or stands in this list.
 function(shardscope_compile_alone)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

@@ -1,5 +1,5 @@
 // CRC-32 by carry-less multiplication, where the processor has it. zlib's table method reads at a
-// tenth of that speed, which is less than a disk gives.
+// third of that speed or less, which is less than a disk gives.
 #pragma once
 
 #include <cstddef>

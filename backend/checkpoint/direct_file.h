@@ -13,8 +13,8 @@ namespace shardscope {
 
 /// A file under construction, like an AtomicFile: a temporary that takes its place on `commit`, and
 /// is removed without one. Blocks go to the disk as they are, where its file system can do that
-/// (O_DIRECT). That takes a tenth of the processor time of copies in the page cache, and leaves the
-/// cache to others. Every failure throws Error (ExitCode::outside).
+/// (O_DIRECT). That takes a third to a tenth of the processor time of copies in the page cache, and
+/// leaves the cache to others. Every failure throws Error (ExitCode::outside).
 class DirectFile {
  public:
   explicit DirectFile(std::filesystem::path path);

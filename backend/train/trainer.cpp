@@ -124,10 +124,10 @@ void Trainer::load(Communicator& world, const NextCheckpoint& next) {
   load_start_weights(start_weights_, model_, executor_);
 }
 
-/// What the first rank that found any damage says of it; the same on all ranks. Where a rank cannot
-/// go on otherwise, all throw.
+/// What the first rank that found any damage says of it; the same on all ranks. Where a rank fails
+/// for another reason, all throw.
 std::optional<DamagedCheckpoint> Trainer::load_together(Communicator& world) {
-  constexpr std::uint8_t damaged = 1, refused = 16;  // behind it its exit code
+  constexpr std::uint8_t damaged = 1, refused = 16;  // its exit code is added
   std::uint8_t own = 0;
   Error::Parts parts;
   try {
