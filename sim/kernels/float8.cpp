@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/model/module_names.h"
+#include "sim/kernels/steady_step.h"
 
 namespace shardscope {
 namespace {
@@ -48,19 +49,11 @@ class Caster {
   }
 
   Schedule cast() {
-    std::vector<HostAction>& actions = schedule_.program.actions;
-    Step& steady = schedule_.steps.back();
-    std::vector<HostAction> changed(actions.begin(), actions.begin() + steady.actions.begin);
-    for (std::uint32_t i = steady.actions.begin; i < steady.actions.end; ++i) {
-      const HostAction action = actions[i];
+    rewrite_steady_step(schedule_, [&](std::uint32_t i, std::vector<HostAction>& changed) {
+      const HostAction action = schedule_.program.actions[i];
       if (action.kind == HostActionKind::launch) take(changed, action);
       changed.push_back(action);
-    }
-    const auto added = static_cast<std::uint32_t>(changed.size()) - steady.actions.end;
-    changed.insert(changed.end(), actions.begin() + steady.actions.end, actions.end());
-    steady.actions.end += added;
-    steady.operations.end = static_cast<std::uint32_t>(schedule_.operations.size());
-    actions = std::move(changed);
+    });
     return std::move(schedule_);
   }
 

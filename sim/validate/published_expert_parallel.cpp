@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/ranks.h"
+#include "sim/kernels/steady_step.h"
 
 namespace shardscope {
 namespace {
@@ -38,17 +39,12 @@ class Dispatcher {
   Schedule insert() {
     add_group();
     find_uses();
-    std::vector<HostAction>& actions = schedule_.program.actions;
-    Step& steady = schedule_.steps.back();
-    std::vector<HostAction> changed(actions.begin(), actions.begin() + steady.actions.begin);
-    for (std::uint32_t i = steady.actions.begin; i < steady.actions.end; ++i) {
-      if (begins_.contains(i)) dispatch(actions[i], changed);
-      changed.push_back(actions[i]);
-      if (ends_.contains(i)) combine(actions[i], changed);
-    }
-    steady.actions.end = static_cast<std::uint32_t>(changed.size());
-    steady.operations.end = static_cast<std::uint32_t>(schedule_.operations.size());
-    actions = std::move(changed);
+    rewrite_steady_step(schedule_, [&](std::uint32_t i, std::vector<HostAction>& changed) {
+      const HostAction action = schedule_.program.actions[i];
+      if (begins_.contains(i)) dispatch(action, changed);
+      changed.push_back(action);
+      if (ends_.contains(i)) combine(action, changed);
+    });
     return std::move(schedule_);
   }
 

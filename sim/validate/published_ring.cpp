@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/ranks.h"
+#include "sim/kernels/steady_step.h"
 
 namespace shardscope {
 namespace {
@@ -30,18 +31,11 @@ class Exchange {
   }
 
   Schedule insert() {
-    std::vector<HostAction>& actions = schedule_.program.actions;
-    Step& steady = schedule_.steps.back();
-    std::vector<HostAction> changed(actions.begin(), actions.begin() + steady.actions.begin);
-    for (std::uint32_t i = steady.actions.begin; i < steady.actions.end; ++i) {
-      changed.push_back(actions[i]);
-      if (actions[i].kind == HostActionKind::launch) exchange(changed, actions[i]);
-    }
-    const auto added = static_cast<std::uint32_t>(changed.size()) - steady.actions.end;
-    changed.insert(changed.end(), actions.begin() + steady.actions.end, actions.end());
-    steady.actions.end += added;
-    steady.operations.end = static_cast<std::uint32_t>(schedule_.operations.size());
-    actions = std::move(changed);
+    rewrite_steady_step(schedule_, [&](std::uint32_t i, std::vector<HostAction>& changed) {
+      const HostAction action = schedule_.program.actions[i];
+      changed.push_back(action);
+      if (action.kind == HostActionKind::launch) exchange(changed, action);
+    });
     return std::move(schedule_);
   }
 

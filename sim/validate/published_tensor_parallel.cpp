@@ -12,6 +12,7 @@
 
 #include "core/base/ranks.h"
 #include "core/model/module_names.h"
+#include "sim/kernels/steady_step.h"
 
 namespace shardscope {
 namespace {
@@ -90,16 +91,10 @@ class Inserter {
   Schedule insert() {
     spread_groups();
     find_ends();
-    std::vector<HostAction>& actions = schedule_.program.actions;
-    Step& steady = schedule_.steps.back();
-    std::vector<HostAction> changed(actions.begin(), actions.begin() + steady.actions.begin);
-    for (std::uint32_t i = steady.actions.begin; i < steady.actions.end; ++i) {
-      changed.push_back(actions[i]);
+    rewrite_steady_step(schedule_, [&](std::uint32_t i, std::vector<HostAction>& changed) {
+      changed.push_back(schedule_.program.actions[i]);
       if (const auto sum = ends_.find(i); sum != ends_.end()) add(changed, sum->second);
-    }
-    steady.actions.end = static_cast<std::uint32_t>(changed.size());
-    steady.operations.end = static_cast<std::uint32_t>(schedule_.operations.size());
-    actions = std::move(changed);
+    });
     return std::move(schedule_);
   }
 
