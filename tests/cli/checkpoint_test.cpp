@@ -361,6 +361,22 @@ TEST_F(Checkpoints, ARestartGoesOnFromTheGivenOneOfAnotherRun) {
   EXPECT_THAT(steps("run"), ElementsAre(8));
 }
 
+// Rank 0 renames 6 and 8 in its first two calls that change files there, and is killed by the
+// third, before any step.
+TEST_F(Checkpoints, WhatIsRenamedStaysSoWhereARankIsLostBeforeTheFirstStep) {
+  ASSERT_EQ(train("-o run").code, 0);
+  workplace_.write("job.json", job(R"("lr": {"peak": 1e-2},)", ""));
+  ASSERT_EQ(train("-o other --resume run/checkpoints/step-00000004").code, 0);
+  const Outcome lost =
+      train("-o run --resume run/checkpoints/step-00000004",
+            "LD_PRELOAD=" SHARDSCOPE_FILE_FAULTS " SHARDSCOPE_FILE_FAULT=kill,number=3,rank=0");
+  EXPECT_EQ(lost.code, 4) << lost.errors;
+  EXPECT_THAT(steps("run"), ElementsAre(2, 4));
+  // So the newest is the one that was given, and not one of the run that was left.
+  ASSERT_EQ(train("-o run --resume").code, 0);
+  EXPECT_EQ(losses("run").substr(losses("run").find("{\"step\": 5")), losses("other"));
+}
+
 // Damage in rank 1's part is only met while the ranks load.
 TEST_F(Checkpoints, ARefusedResumeLeavesTheRunAsItWas) {
   ASSERT_EQ(train("-o run").code, 0);

@@ -1,5 +1,6 @@
 #include "backend/checkpoint/checkpoint_folder.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +8,7 @@
 
 #include "backend/checkpoint/checkpoint_reader.h"
 #include "backend/checkpoint/checkpoint_writer.h"
+#include "backend/checkpoint/checksum.h"
 #include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "tests/backend/train/temporary_folder.h"
@@ -114,6 +116,33 @@ TEST_F(CheckpointFolder, AFlippedBitOfATensorIsFoundWhenItIsRead) {
   std::vector<float> values(2);
   reader.read("parameters/w", 0, values);  // of the other file
   EXPECT_THROW(reader.read("parameters/w", 4, values), Error);
+}
+
+// 40 MB are three stretches of at most 16 MiB: the first and the last are damaged.
+TEST_F(CheckpointFolder, EachDamagedStretchOfALargeTensorIsFoundOnAnyNumberOfThreads) {
+  constexpr std::int64_t elements = 10'000'000, bytes = 4 * elements;
+  const fs::path folder = place_.path() / checkpoint_name(10);
+  create_folder(folder);
+  const std::vector<float> values(static_cast<std::size_t>(elements), 1.5F);
+  const std::vector<TensorToWrite> tensors{
+      {.key = {.key = "w",
+               .pieces = {{.tensor = "w", .shape = {elements}, .first = 0, .elements = elements}}},
+       .shape = {elements},
+       .bytes = std::as_bytes(std::span(values))}};
+  CheckpointIndex index{.progress = {.step = 10, .next_token = 7, .loss = 0.1}, .job = "{}"};
+  const fs::path file = folder / shard_file_name(0, 1);
+  index.files = {write_shard_file(folder, shard_file_name(0, 1), tensors)};
+  write_atomically(folder / checkpoint_index_name, to_json(index));
+  EXPECT_THAT(CheckpointReader(folder).verify(3), IsEmpty());
+  const auto end = static_cast<std::int64_t>(fs::file_size(file));
+  flip_bit(file, end - bytes);
+  flip_bit(file, end - 1);
+  const std::int64_t last_chunk = (bytes - 1) / checksum_chunk * checksum_chunk;
+  for (const int threads : {1, 2, 8})
+    EXPECT_THAT(CheckpointReader(folder).verify(threads),
+                ElementsAre(HasSubstr("is damaged after byte 0:"),
+                            HasSubstr(fmt::format("is damaged after byte {}:", last_chunk))))
+        << threads;
 }
 
 TEST_F(CheckpointFolder, TheNewestWholeOneIsFound) {
