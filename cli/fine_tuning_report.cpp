@@ -62,8 +62,8 @@ std::string rows_table(std::span<const ValidatedFineTuning> rows, const Painter&
                {"measured", Align::right},
                {"error", Align::right},
                {"tokens/s", Align::right},
-               {"measured", Align::right},
-               {"error", Align::right},
+               {"measured tokens/s", Align::right},
+               {"error of tokens/s", Align::right},
                {"fits", Align::left}});
   const auto rate = [](const std::optional<double>& tokens) {
     return tokens ? fmt::format("{:.0f}", *tokens) : std::string("-");
@@ -73,7 +73,7 @@ std::string rows_table(std::span<const ValidatedFineTuning> rows, const Painter&
   };
   for (const ValidatedFineTuning& row : rows) {
     const std::optional<double> error = row.counts() ? std::optional(row.error()) : std::nullopt;
-    const std::optional<double> slower =
+    const std::optional<double> rate_error =
         row.has_rates() ? std::optional(row.rate_error()) : std::nullopt;
     table.row({std::to_string(row.number),
                row.model,
@@ -85,7 +85,7 @@ std::string rows_table(std::span<const ValidatedFineTuning> rows, const Painter&
                {error_text(error), error_paint(error)},
                rate(row.predicted_rate),
                rate(row.measured_rate),
-               {error_text(slower), error_paint(slower)},
+               {error_text(rate_error), error_paint(rate_error)},
                row.predicted ? (row.fits ? "yes" : "no") : row.skipped});
   }
   return table.text(painter);

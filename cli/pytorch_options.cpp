@@ -114,8 +114,8 @@ void apply_objective(const PytorchOptions& options, eager::Objective objective,
   if (objective == next_token || objective == supervised) {
     if (options.reference)
       throw Error({.where = "--reference",
-                   .what = "only preferences and policies are compared with a reference",
-                   .way_out = "give --loss dpo or grpo, or leave it out"});
+                   .what = "only --loss dpo, dpo-logits and grpo have a reference",
+                   .way_out = "give one of them, or leave it out"});
   } else {
     const std::string_view usual = objective == policy ? "none" : adapts ? "adapter-off" : "copy";
     setup.loop.reference =
@@ -127,13 +127,14 @@ void apply_objective(const PytorchOptions& options, eager::Objective objective,
                  .way_out = "give --peft, or --reference copy"});
   if (options.prompt && setup.model.loss != eager::LanguageLoss::tiled)
     throw Error({.where = "--prompt",
-                 .what = "only --loss tiles, dpo and grpo leave tokens without a label out",
+                 .what = "only --loss tiles, dpo and grpo skip tokens of a prompt",
                  .way_out = "give one of them, or leave it out"});
   if (options.prompt && (*options.prompt < 0 || *options.prompt >= setup.loop.length))
-    throw Error({.where = "--prompt",
-                 .what = fmt::format("{} tokens are no part of sequences of {} tokens",
-                                     *options.prompt, setup.loop.length),
-                 .way_out = fmt::format("give 0 to {}, or a longer --seq", setup.loop.length - 1)});
+    throw Error(
+        {.where = "--prompt",
+         .what = fmt::format("a prompt of {} tokens does not fit into sequences of {} tokens",
+                             *options.prompt, setup.loop.length),
+         .way_out = fmt::format("give 0 to {}, or a longer --seq", setup.loop.length - 1)});
   setup.loop.prompt = options.prompt.value_or(0);
   setup.model.tiled = {.entropy = true,
                        .mean_logits = objective == preference,
@@ -316,8 +317,7 @@ void apply_liger(const PytorchOptions& options, const Model& model, eager::Train
                  .way_out = "leave out Liger, or compile nothing"});
   if (kernels.fused_linear_cross_entropy && setup.model.loss == eager::LanguageLoss::tiled)
     throw Error({.where = "--liger",
-                 .what = "fused_linear_cross_entropy takes the head's place, which computes the "
-                         "tiles of --loss",
+                 .what = "fused_linear_cross_entropy and this --loss both take the head's place",
                  .way_out = "give --liger rope+rms_norm+swiglu, or leave out --loss"});
   if (kernels.rope && setup.model.torchtitan_attention)
     throw Error({.where = "--liger",
@@ -438,13 +438,12 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
        "float: as outside, and the model returns its logits in float32. chunks:N: as "
        "outside, and the model returns its logits in N parts, as for torchtune's "
        "CEWithChunkedOutputLoss (default: model)"});
-  command.option(
-      "--reference", options.reference,
-      {"none|copy|adapter-off",
-       "whose log-probabilities --loss dpo, dpo-logits and grpo compare with. none: they "
-       "were computed before the training. copy: a second model's. adapter-off: those "
-       "of the model without its adapter (default: "
-       "dpo, dpo-logits: adapter-off with --peft, else copy; grpo: none)"});
+  command.option("--reference", options.reference,
+                 {"none|copy|adapter-off",
+                  "whose log-probabilities --loss dpo, dpo-logits and grpo compare with. none: no "
+                  "reference, or one whose log-probabilities were computed before the training. "
+                  "copy: a second model. adapter-off: the model without its adapter (default: "
+                  "dpo, dpo-logits: adapter-off with --peft, else copy; grpo: none)"});
   command.option("--prompt", options.prompt,
                  {"N",
                   "tokens at the start of each sequence that --loss tiles, dpo and grpo do "

@@ -311,6 +311,7 @@ void check_pipeline(const PytorchQuestion& q, const Job& job, const planner::Tor
                     .shard = size_of_axis(asked.mesh, "dp_shard")};
   if (const std::string why = planner::why_not_in_torchtitan(inside, asked.precision); !why.empty())
     throw mesh_error(why);
+  // Throws for a schedule that torchtitan is not predicted with.
   planner::torchtitan_schedule(job.pipeline.schedule, "--pipeline-schedule");
   pipeline_setup({.mesh = inside}, job.pipeline, job.accumulate);
 }
