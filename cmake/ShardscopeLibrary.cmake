@@ -8,6 +8,11 @@ function(shardscope_library name)
   target_link_libraries(shardscope_${name} PUBLIC shardscope::flags ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
 endfunction()
 
+# shardscope_compile_quickly(NAME): -O1 takes 20 to 30% less time to compile. For libraries whose run time nobody notices.
+function(shardscope_compile_quickly name)
+  target_compile_options(shardscope_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 # shardscope_compile_alone(a.cpp ...): sources of this folder whose local names stand in others of their target, too. Where
 # CMAKE_UNITY_BUILD is on, eight sources are compiled as one, or as many as the target's
 # UNITY_BUILD_BATCH_SIZE says (32 small sources with the same headers take three quarters of the time of four batches of eight); these are not among them. A new source that does not compile
