@@ -7,15 +7,17 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "gui/base/choice_box.h"
+
 namespace shardscope::gui {
 
 PairPicker::PairPicker(const QString& view, Workspace& workspace, QWidget* parent)
     : QWidget(parent),
       workspace_(workspace),
       of_(new QLabel(tr("Of"), this)),
-      scenario_(new QComboBox(this)),
+      scenario_(new ChoiceBox(this)),
       on_(new QLabel(tr("Rank"), this)),
-      rank_(new QComboBox(this)) {
+      rank_(new ChoiceBox(this)) {
   scenario_->setObjectName(view + QStringLiteral("_scenario"));
   scenario_->setToolTip(tr("Scenario whose figures are shown, or both beside one another"));
   rank_->setObjectName(view + QStringLiteral("_rank"));

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "gui/base/short_name.h"
+#include "gui/base/spoken.h"
 #include "gui/base/text.h"
 #include "gui/data/memory_bands.h"
 #include "gui/data/span_lanes.h"
@@ -54,6 +55,7 @@ QString share_text(std::int64_t part, std::int64_t whole) {
 
 FlameCanvas::FlameCanvas(QWidget* parent) : QWidget(parent) {
   setObjectName(QStringLiteral("flame_canvas"));
+  let_speak(*this);
   setAccessibleName(tr("Flame graph by module"));
   setFocusPolicy(Qt::StrongFocus);
   setMouseTracking(true);
@@ -67,7 +69,7 @@ void FlameCanvas::show_picture(std::shared_ptr<const FlamePicture> picture) {
   picture_ = std::move(picture);
   hovered_.reset();
   show_matches({});
-  setAccessibleDescription(told());
+  say(*this, told());
   Q_EMIT zoom_changed();
   Q_EMIT current_changed();
 }
@@ -115,7 +117,7 @@ void FlameCanvas::choose(std::uint32_t node) {
   if (node != 0 && !picture_->tree.is_within(node, zoomed_) &&
       !picture_->tree.is_within(zoomed_, node))
     zoom_to(picture_->tree.nodes[node].parent);
-  setAccessibleDescription(told());
+  say(*this, told());
   update();
   Q_EMIT current_changed();
 }

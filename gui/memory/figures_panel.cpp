@@ -58,6 +58,7 @@ FiguresPanel::FiguresPanel(const QString& name, const QStringList& header, int b
   table_->setAlternatingRowColors(true);
   table_->verticalHeader()->hide();
   table_->verticalHeader()->setDefaultSectionSize(22);
+  table_->setTabKeyNavigation(false);
   table_->setSortingEnabled(true);
   table_->horizontalHeader()->setSortIndicator(-1, Qt::DescendingOrder);
   if (bar_column >= 0) table_->setItemDelegateForColumn(bar_column, new BarDelegate(table_));

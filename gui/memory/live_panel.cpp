@@ -76,6 +76,7 @@ void LivePanel::fill() {
             tr("%1: %2 (%3)%4")
                 .arg(heading_, rounded_bytes(set->total()), exact_bytes(set->total()),
                      wanted.empty() ? QString() : tr("; found %1").arg(exact_bytes(found))));
+        Q_EMIT told(label_->text());
         for (int row = 0; row < model_->rowCount(); ++row)
           tree_->setExpanded(model_->index(row, 0), !wanted.empty());
         for (const int column : {0, 1, 2, 3}) tree_->resizeColumnToContents(column);

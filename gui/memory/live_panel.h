@@ -33,6 +33,8 @@ class LivePanel : public QWidget {
 
  Q_SIGNALS:
   void buffer_chosen(const LiveBuffer& buffer);
+  /// The sentence above the tree.
+  void told(const QString& sentence);
 
  private:
   void fill();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gui/base/spoken.h"
 #include "gui/base/text.h"
 #include "gui/memory/bytes_text.h"
 #include "gui/memory/memory_rows.h"
@@ -55,6 +56,7 @@ Bytes highest_difference(const ScenarioCurves& curves) {
 }  // namespace
 
 MemoryCanvas::MemoryCanvas(Workspace& workspace, QWidget* parent) : TimeCanvas(workspace, parent) {
+  let_speak(*this);
   setAccessibleName(tr("Memory over time"));
   setMinimumSize(320, 200);
 }

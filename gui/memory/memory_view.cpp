@@ -10,6 +10,8 @@
 #include <QTableView>
 #include <QVBoxLayout>
 
+#include "gui/base/choice_box.h"
+#include "gui/base/spoken.h"
 #include "gui/base/text.h"
 #include "gui/data/source_match.h"
 #include "gui/memory/band_legend.h"
@@ -25,9 +27,9 @@ MemoryView::MemoryView(Workspace& workspace, QWidget* parent)
     : View(QStringLiteral("memory"), tr("Memory"), workspace, parent),
       canvas_(new MemoryCanvas(workspace, this)),
       legend_(new BandLegend(this)),
-      source_(new QComboBox(this)),
-      mode_(new QComboBox(this)),
-      other_(new QComboBox(this)),
+      source_(new ChoiceBox(this)),
+      mode_(new ChoiceBox(this)),
+      other_(new ChoiceBox(this)),
       panels_(new QTabWidget(this)),
       live_(new LivePanel(workspace, this)),
       peak_(new FiguresPanel(tr("Categories at the peak"), peak_header(), peak_bar_column, this)),
@@ -96,6 +98,8 @@ void MemoryView::make_panels(QSplitter* splitter) {
   panels_->setAccessibleName(tr("Figures of memory"));
   panels_->addTab(peak_, tr("At the peak"));
   panels_->addTab(live_, tr("Alive"));
+  connect(live_, &LivePanel::told, this,
+          [this](const QString& sentence) { say(*canvas_, sentence); });
   panels_->addTab(change_, tr("Cursors 1 to 2"));
   panels_->addTab(units_, tr("A against B"));
   splitter->addWidget(canvas_);

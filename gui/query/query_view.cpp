@@ -16,6 +16,7 @@
 #include <array>
 #include <utility>
 
+#include "gui/base/choice_box.h"
 #include "gui/base/text.h"
 #include "gui/base/theme.h"
 #include "gui/table/column_table_model.h"
@@ -116,7 +117,7 @@ QWidget* QueryView::make_editor() {
   auto* column = new QVBoxLayout(box);
   column->setContentsMargins(6, 4, 6, 0);
   auto* line = new QHBoxLayout;
-  examples_ = new QComboBox(box);
+  examples_ = new ChoiceBox(box);
   examples_->setAccessibleName(tr("Queries to begin with"));
   for (const QueryExample& example : query_examples) examples_->addItem(tr(example.title));
   connect(examples_, &QComboBox::activated, this, [this](int index) {

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <utility>
 
+#include "gui/base/choice_box.h"
 #include "gui/base/text.h"
 #include "gui/base/theme.h"
 #include "gui/snapshots/segments_canvas.h"
@@ -61,7 +62,7 @@ class SnapshotLegend : public QWidget {
 };
 
 QComboBox* box_named(const QString& name, QWidget* parent) {
-  auto* box = new QComboBox(parent);
+  auto* box = new ChoiceBox(parent);
   box->setAccessibleName(name);
   box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
   box->setMinimumContentsLength(16);

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <utility>
 
+#include "gui/base/spoken.h"
 #include "gui/base/theme.h"
 #include "gui/data/label_places.h"
 #include "gui/data/round_ticks.h"
@@ -51,6 +52,7 @@ std::vector<Bytes> capacities_of(const std::vector<StrategyRow>& rows) {
 }  // namespace
 
 ParetoChart::ParetoChart(QWidget* parent) : QWidget(parent) {
+  let_speak(*this);
   setAccessibleName(tr("Memory against step time"));
   setFocusPolicy(Qt::StrongFocus);
   setAttribute(Qt::WA_OpaquePaintEvent);
@@ -321,7 +323,7 @@ void ParetoChart::keyPressEvent(QKeyEvent* event) {
   else if (at != order.begin())
     --at;
   current_ = *at;
-  setAccessibleDescription(tip_of(*at));
+  say(*this, tip_of(*at));
   update();
 }
 

@@ -12,6 +12,7 @@
 #include <numeric>
 #include <utility>
 
+#include "gui/base/spoken.h"
 #include "gui/base/text.h"
 #include "gui/base/theme.h"
 #include "gui/data/column_table.h"
@@ -53,6 +54,7 @@ QColor colour_of(const Theme& theme, const Part& part) {
 }  // namespace
 
 SmallMultiples::SmallMultiples(QWidget* parent) : QWidget(parent) {
+  let_speak(*this);
   setAccessibleName(tr("Every strategy's memory and overlap on one scale"));
   setFocusPolicy(Qt::StrongFocus);
   setAttribute(Qt::WA_OpaquePaintEvent);
@@ -423,7 +425,7 @@ void SmallMultiples::keyPressEvent(QKeyEvent* event) {
   const std::ptrdiff_t next = static_cast<std::ptrdiff_t>(places_[current_]) + step;
   if (step == 0 || next < 0 || next >= count) return QWidget::keyPressEvent(event);
   current_ = order_[static_cast<std::size_t>(next)];
-  setAccessibleDescription(multiples_[current_].label);
+  say(*this, multiples_[current_].label);
   update();
 }
 

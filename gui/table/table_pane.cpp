@@ -56,6 +56,7 @@ TablePane::TablePane(ColumnTableModel& model, const QString& name, QWidget* pare
   setHorizontalScrollMode(QAbstractItemView::ScrollPerPixel);
   setAlternatingRowColors(true);
   setShowGrid(false);
+  setTabKeyNavigation(false);
   setWordWrap(false);
   verticalHeader()->hide();
   verticalHeader()->setSectionResizeMode(QHeaderView::Fixed);

@@ -13,6 +13,7 @@
 #include <map>
 #include <utility>
 
+#include "gui/base/spoken.h"
 #include "gui/base/text.h"
 #include "gui/timeline/span_details.h"
 #include "gui/timeline/span_links.h"
@@ -37,6 +38,7 @@ constexpr double usual_lane = 18, widest_usual_lane = 26;
 
 TimelineCanvas::TimelineCanvas(Workspace& workspace, QWidget* parent)
     : TimeCanvas(workspace, parent) {
+  let_speak(*this);
   setAccessibleName(tr("Timeline of streams"));
   setObjectName(QStringLiteral("timeline_canvas"));
   connect(&workspace, &Workspace::selection_changed, this, &TimelineCanvas::find_selection);
@@ -298,8 +300,38 @@ void TimelineCanvas::bring_into_sight(const SpanPlace& place) {
   if (row->bottom() > scroll_ + room) scroll_to(row->bottom() - room * 3 / 4);
 }
 
+std::optional<SpanPlace> TimelineCanvas::span_at(const TimelineRow& row, double time) const {
+  if (row.kind != RowKind::lane) return std::nullopt;
+  const SpanLane& lane = data_->sources[row.source]->tracks[row.track].lanes[row.lane];
+  if (lane.empty()) return std::nullopt;
+  const double clock = std::floor(data_->maps[row.source].clock_of(time));
+  const std::size_t found = lane.first_ending_after(static_cast<std::int64_t>(clock));
+  return SpanPlace{row.source, row.track, row.lane, std::min(found, lane.size() - 1)};
+}
+
+void TimelineCanvas::select_first_in_sight() {
+  for (const TimelineRow& row : rows_.rows) {
+    if (row.bottom() <= scroll_) continue;
+    if (const auto place = span_at(row, workspace().visible().begin)) return go_to(*place);
+  }
+}
+
+void TimelineCanvas::step_across_lanes(int by) {
+  if (!selected_) return select_first_in_sight();
+  const auto is_own = [this](const TimelineRow& row) {
+    return row.kind == RowKind::lane && row.source == selected_->source &&
+           row.track == selected_->track && row.lane == selected_->lane;
+  };
+  const double time = axis_range(*data_, *selected_).middle();
+  const auto own = std::find_if(rows_.rows.begin(), rows_.rows.end(), is_own);
+  const auto size = std::ssize(rows_.rows);
+  for (auto at = own - rows_.rows.begin() + by; at >= 0 && at < size; at += by)
+    if (const auto place = span_at(rows_.rows[static_cast<std::size_t>(at)], time))
+      return go_to(*place);
+}
+
 void TimelineCanvas::step_along_lane(int by) {
-  if (!selected_) return;
+  if (!selected_) return select_first_in_sight();
   SpanPlace next = *selected_;
   const std::size_t size = lane_of(*data_, next).size();
   if (by < 0 ? next.index == 0 : next.index + 1 >= size) return;
@@ -333,6 +365,10 @@ std::vector<Command> TimelineCanvas::commands() {
   };
   add(tr("Next span of the lane"), {Qt::Key_Period}, [this] { step_along_lane(1); });
   add(tr("Previous span of the lane"), {Qt::Key_Comma}, [this] { step_along_lane(-1); });
+  add(tr("Span of the lane above"), {QKeySequence(Qt::ALT | Qt::Key_Up)},
+      [this] { step_across_lanes(-1); });
+  add(tr("Span of the lane below"), {QKeySequence(Qt::ALT | Qt::Key_Down)},
+      [this] { step_across_lanes(1); });
   add(tr("Follow: other side, other ranks, launch"), {Qt::Key_BracketRight},
       [this] { follow_link(1); });
   add(tr("Follow backwards"), {Qt::Key_BracketLeft}, [this] { follow_link(-1); });

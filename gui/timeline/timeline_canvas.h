@@ -89,6 +89,10 @@ class TimelineCanvas : public TimeCanvas {
   void find_selection();
   void find_links();
   void find_flows();
+  /// The row's span at that time of the axis, or the next one, or its last; none: it has no spans.
+  std::optional<SpanPlace> span_at(const TimelineRow& row, double time) const;
+  void select_first_in_sight();
+  void step_across_lanes(int by);
   void step_along_lane(int by);
   void follow_link(int by);
   void bring_into_sight(const SpanPlace& place);

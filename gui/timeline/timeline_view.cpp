@@ -20,6 +20,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "gui/base/choice_box.h"
+#include "gui/base/spoken.h"
 #include "gui/base/step_picker.h"
 #include "gui/base/text.h"
 #include "gui/base/theme.h"
@@ -46,6 +48,7 @@ QTableView* table_of(TextRowsModel* model, const QString& name, QWidget* parent)
   table->setModel(model);
   table->setAccessibleName(name);
   table->setSelectionBehavior(QAbstractItemView::SelectRows);
+  table->setTabKeyNavigation(false);
   table->setAlternatingRowColors(true);
   table->verticalHeader()->hide();
   table->verticalHeader()->setDefaultSectionSize(table->fontMetrics().height() + 6);
@@ -112,7 +115,7 @@ QWidget* TimelineView::make_bar() {
   search_box_->installEventFilter(this);
   hit_count_ = new QLabel(bar);
   hit_count_->setMinimumWidth(90);
-  mode_ = new QComboBox(bar);
+  mode_ = new ChoiceBox(bar);
   mode_->setAccessibleName(tr("What the axis means"));
   mode_->addItem(tr("time: each side's own clock"));
   mode_->addItem(tr("step: from the step's begin"));
@@ -326,7 +329,7 @@ void TimelineView::take_details(const SpanPlace& place, const std::vector<SpanDe
   if (!reason.empty()) rows.insert(rows.begin() + 1, {{tr("why")}, {text_of(reason)}});
   details_->show(std::move(rows));
   tell_why(text_of(reason));
-  canvas_->setAccessibleDescription(text_of(announcement(details, reason)));
+  say(*canvas_, text_of(announcement(details, reason)));
   if (!reason.empty()) ask_for_remedy(place);
 }
 

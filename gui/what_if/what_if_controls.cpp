@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 
+#include "gui/base/choice_box.h"
 #include "gui/data/machine_words.h"
 #include "gui/what_if/factor_slider.h"
 #include "sim/hardware/builtin_profiles.h"
@@ -113,7 +114,7 @@ WhatIfControls::WhatIfControls(QWidget* parent) : QScrollArea(parent) {
 
 QComboBox* WhatIfControls::add_choices(QFormLayout& form, const QString& words,
                                        const QString& name) {
-  auto* box = new QComboBox;
+  auto* box = new ChoiceBox;
   box->setObjectName(name);
   box->setAccessibleName(words);
   form.addRow(words, box);

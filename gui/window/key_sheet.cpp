@@ -96,6 +96,8 @@ KeySheet::KeySheet(const std::vector<Command>& commands, QWidget* parent) : QDia
   area->setWidgetResizable(true);
   area->setFrameShape(QFrame::NoFrame);
   area->setAccessibleName(tr("Keys"));
+  area->setAccessibleDescription(tr("The command palette, Ctrl+Shift+P, reads them one by one."));
+  area->setFocus();
   auto* layout = new QVBoxLayout(this);
   layout->addWidget(area);
   resize(std::min(1100, parent->width()), std::min(680, parent->height()));

@@ -14,6 +14,7 @@
 #include <QSpinBox>
 #include <QStandardPaths>
 
+#include "gui/base/choice_box.h"
 #include "sim/hardware/builtin_profiles.h"
 
 namespace shardscope::gui {
@@ -72,7 +73,7 @@ void NewComparisonDialog::add_model() {
 }
 
 void NewComparisonDialog::add_numbers() {
-  cluster_ = new QComboBox(this);
+  cluster_ = new ChoiceBox(this);
   cluster_->setObjectName(QStringLiteral("cluster"));
   cluster_->setEditable(true);  // a file of calibrate, too
   for (const BuiltinProfile& profile : builtin_profiles()) cluster_->addItem(text_of(profile.name));
@@ -82,7 +83,7 @@ void NewComparisonDialog::add_numbers() {
   world_ = number(this, start_.world, 1 << 20);
   batch_ = number(this, start_.batch, 1 << 20);
   seq_ = number(this, start_.seq, 1 << 24);
-  precision_ = new QComboBox(this);
+  precision_ = new ChoiceBox(this);
   precision_->addItems({QStringLiteral("bf16_mixed"), QStringLiteral("fp16_mixed"),
                         QStringLiteral("bf16"), QStringLiteral("fp32")});
   QFormLayout& form = form_of(*this);

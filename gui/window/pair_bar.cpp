@@ -7,6 +7,7 @@
 #include <QStylePainter>
 #include <algorithm>
 
+#include "gui/base/choice_box.h"
 #include "gui/data/opened_text.h"
 
 namespace shardscope::gui {
@@ -33,9 +34,9 @@ QString tip_of(const Scenario& scenario) {
 }
 
 /// A chooser that keeps both ends of a long name: runs of one folder differ at the end.
-class NameBox : public QComboBox {
+class NameBox : public ChoiceBox {
  public:
-  using QComboBox::QComboBox;
+  using ChoiceBox::ChoiceBox;
 
  protected:
   void paintEvent(QPaintEvent*) override {

@@ -26,6 +26,7 @@ QAbstractItemView* make_table(QWidget* parent) {
   table->horizontalHeader()->setDefaultSectionSize(140);
   widen_names(*table, 140);
   table->setWordWrap(false);
+  table->setTabKeyNavigation(false);
   table->setSelectionBehavior(QAbstractItemView::SelectRows);
   return table;
 }

@@ -4,9 +4,13 @@
 #include <QAccessible>
 #include <QComboBox>
 #include <QLabel>
+#include <QSignalBlocker>
+#include <QTableView>
 #include <QTest>
 #include <algorithm>
 
+#include "gui/base/choice_box.h"
+#include "gui/base/spoken.h"
 #include "gui/timeline/timeline_canvas.h"
 #include "gui/timeline/timeline_view.h"
 #include "gui/window/main_window.h"
@@ -52,6 +56,63 @@ TEST_F(ScreenReader, AComboBoxHasALabelBesideItsValue) {
     SCOPED_TRACE(box->objectName().toStdString() + ": " + box->currentText().toStdString());
     EXPECT_FALSE(labels_of(box).join(QString()).trimmed().isEmpty());
   }
+}
+
+TEST(ChoiceBox, SaysItsValueWhenItGetsTheFocusAndWhenThatChanges) {
+  ChoiceBox box;
+  const QSignalBlocker blocked(box);
+  box.addItems({"pre", "both", "none"});
+  box.setCurrentIndex(1);
+  box.show();
+  box.activateWindow();
+  ASSERT_TRUE(QTest::qWaitForWindowActive(&box));
+  box.setFocus();
+  EXPECT_EQ(box.accessibleDescription(), "both");
+  box.blockSignals(false);
+  QTest::keyClick(&box, Qt::Key_Down);
+  EXPECT_EQ(box.accessibleDescription(), "none");
+}
+
+TEST(SpokenPicture, HasWhatItSaysAsItsFocusedItem) {
+  QWidget picture;
+  let_speak(picture);
+  picture.setFocusPolicy(Qt::StrongFocus);
+  picture.show();
+  picture.activateWindow();
+  ASSERT_TRUE(QTest::qWaitForWindowActive(&picture));
+  picture.setFocus();
+  QAccessibleInterface* told = QAccessible::queryAccessibleInterface(&picture);
+  EXPECT_TRUE(picture.hasFocus());
+  EXPECT_EQ(told->childCount(), 0);
+  say(picture, QStringLiteral("first"));
+  ASSERT_EQ(told->childCount(), 1);
+  EXPECT_EQ(told->focusChild()->text(QAccessible::Name), "first");
+  const QAccessible::Id before = QAccessible::uniqueId(told->child(0));
+  say(picture, QStringLiteral("second"));
+  EXPECT_EQ(told->focusChild()->text(QAccessible::Name), "second");
+  EXPECT_EQ(told->childCount(), 1);
+  EXPECT_NE(QAccessible::uniqueId(told->child(0)), before);
+}
+
+TEST_F(ScreenReader, TabLeavesATable) {
+  for (const QTableView* table : window_.findChildren<QTableView*>())
+    EXPECT_FALSE(table->tabKeyNavigation()) << table->accessibleName().toStdString();
+}
+
+TEST_F(ScreenReader, KeysAloneReachASpan) {
+  window_.show_view(window_.view("timeline"));
+  ASSERT_TRUE(window_.workspace().tasks().wait_until_idle(patience_ms));
+  auto* canvas = window_.findChild<TimelineCanvas*>(QStringLiteral("timeline_canvas"));
+  const auto said = [&](Qt::Key key, Qt::KeyboardModifiers modifiers = Qt::NoModifier) {
+    QTest::keyClick(canvas, key, modifiers);
+    EXPECT_TRUE(window_.workspace().tasks().wait_until_idle(patience_ms));
+    return canvas->accessibleDescription();
+  };
+  const QString first = said(Qt::Key_Period);
+  EXPECT_FALSE(first.isEmpty());
+  const QString below = said(Qt::Key_Down, Qt::AltModifier);
+  EXPECT_NE(below, first);
+  EXPECT_EQ(said(Qt::Key_Up, Qt::AltModifier), first);
 }
 
 TEST_F(ScreenReader, TheVerdictIsReadAsItsSentence) {
