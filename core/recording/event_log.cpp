@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <future>
 #include <optional>
-#include <unordered_map>
+#include <span>
+#include <thread>
 #include <utility>
 
-#include "core/base/error.h"
 #include "core/format/atomic_file.h"
 
 namespace shardscope {
@@ -17,40 +19,55 @@ namespace {
 constexpr std::string_view version = "V\t1";
 constexpr std::int64_t largest_log = std::int64_t{1} << 30;
 
+struct NamedKind {
+  std::string_view name;
+  LogKind kind;
+};
+
+constexpr NamedKind kinds[] = {{"op", LogKind::op},
+                               {"node", LogKind::node},
+                               {"end", LogKind::end},
+                               {"kernel", LogKind::kernel},
+                               {"gemm", LogKind::gemm},
+                               {"dnn", LogKind::dnn},
+                               {"copy", LogKind::copy},
+                               {"set", LogKind::set},
+                               {"nccl", LogKind::nccl},
+                               {"group", LogKind::group},
+                               {"communicator", LogKind::communicator},
+                               {"record", LogKind::record},
+                               {"wait", LogKind::wait},
+                               {"host_wait", LogKind::host_wait},
+                               {"sync", LogKind::sync},
+                               {"alloc", LogKind::alloc},
+                               {"free", LogKind::free},
+                               {"uses", LogKind::uses},
+                               {"enter", LogKind::enter},
+                               {"leave", LogKind::leave},
+                               {"phase", LogKind::phase},
+                               {"purpose", LogKind::purpose},
+                               {"tuning", LogKind::tuning},
+                               {"unknown", LogKind::unknown},
+                               {"invented", LogKind::invented},
+                               {"asked", LogKind::asked},
+                               {"torch", LogKind::torch},
+                               {"allocator", LogKind::allocator},
+                               {"statistics", LogKind::statistics}};
+
+/// Where the kinds with each first letter are among all.
+struct KindsByLetter {
+  std::array<std::vector<NamedKind>, 256> of;
+  KindsByLetter() {
+    for (const NamedKind& one : kinds) of[static_cast<unsigned char>(one.name[0])].push_back(one);
+  }
+};
+
 LogKind kind_of(std::string_view name) {
-  using Kind = LogKind;
-  static const std::unordered_map<std::string_view, Kind> kinds{
-      {"op", Kind::op},
-      {"node", Kind::node},
-      {"end", Kind::end},
-      {"kernel", Kind::kernel},
-      {"gemm", Kind::gemm},
-      {"dnn", Kind::dnn},
-      {"copy", Kind::copy},
-      {"set", Kind::set},
-      {"nccl", Kind::nccl},
-      {"group", Kind::group},
-      {"communicator", Kind::communicator},
-      {"record", Kind::record},
-      {"wait", Kind::wait},
-      {"host_wait", Kind::host_wait},
-      {"sync", Kind::sync},
-      {"alloc", Kind::alloc},
-      {"free", Kind::free},
-      {"uses", Kind::uses},
-      {"enter", Kind::enter},
-      {"leave", Kind::leave},
-      {"phase", Kind::phase},
-      {"purpose", Kind::purpose},
-      {"tuning", Kind::tuning},
-      {"unknown", Kind::unknown},
-      {"invented", Kind::invented},
-      {"asked", Kind::asked},
-      {"torch", Kind::torch},
-      {"allocator", Kind::allocator},
-      {"statistics", Kind::statistics}};
-  const auto known = kinds.find(name);
-  return known == kinds.end() ? Kind::other : known->second;
+  static const KindsByLetter by_letter;
+  if (name.empty()) return LogKind::other;
+  for (const NamedKind& one : by_letter.of[static_cast<unsigned char>(name[0])])
+    if (one.name == name) return one.kind;
+  return LogKind::other;
 }
 
 std::optional<std::int64_t> number_of(std::string_view text) {
@@ -62,8 +79,10 @@ std::optional<std::int64_t> number_of(std::string_view text) {
 
 /// What comes before the first tab, and what comes behind it; none: there is no tab.
 std::pair<std::string_view, std::optional<std::string_view>> cut(std::string_view text) {
-  const std::size_t tab = text.find('\t');
-  if (tab == std::string_view::npos) return {text, std::nullopt};
+  // Fields have a few letters: a call of memchr would take longer.
+  std::size_t tab = 0;
+  while (tab < text.size() && text[tab] != '\t') ++tab;
+  if (tab == text.size()) return {text, std::nullopt};
   return {text.substr(0, tab), text.substr(tab + 1)};
 }
 
@@ -73,58 +92,113 @@ Error damaged(const std::string& where, std::string what) {
                 .way_out = "record again; only `shardscope record` writes this file"});
 }
 
-}  // namespace
-
-std::int64_t LogLine::integer(std::size_t field, std::int64_t most) const {
-  const auto value = number_of(text(field));
-  if (!value || *value < -1 || *value > most)
-    throw damaged(fmt::format("line {}", number), fmt::format("expected a number up to {}", most));
-  return *value;
-}
-
-bool LogLine::has(std::size_t field) const {
-  return static_cast<std::size_t>(std::ranges::count(fields, '\t')) >= field;
-}
-
-std::string_view LogLine::text(std::size_t field) const {
-  std::optional<std::string_view> rest = fields;
-  for (std::size_t i = 0; i < field && rest; ++i) rest = cut(*rest).second;
-  if (!rest || rest->data() == nullptr)
-    throw damaged(fmt::format("line {}", number), fmt::format("has no field {}", field + 1));
-  return cut(*rest).first;
-}
-
-EventLog::EventLog(const std::filesystem::path& path)
-    : path_(path), content_(read_whole(path, largest_log)) {
-  std::string_view rest = content_;
-  // What was reserved and not written.
-  rest = rest.substr(0, rest.find('\0'));
-  if (!rest.starts_with(version)) throw damaged(path.string(), "is no log of a recording");
-  lines_.reserve(static_cast<std::size_t>(std::ranges::count(rest, '\n')));
-  for (std::size_t number = 1; !rest.empty(); ++number) {
-    const std::size_t end = rest.find('\n');
-    if (end == std::string_view::npos) break;  // the process was killed while it wrote
-    read_line(rest.substr(0, end), number);
-    rest.remove_prefix(end + 1);
-  }
-}
-
-void EventLog::read_line(std::string_view line, std::size_t number) {
-  is_whole_ = line == "END";
+void read_line(std::string_view line, LogPart& part) {
   const auto [first, rest] = cut(line);
   if (!rest) return;
   const auto [second, fields] = cut(*rest);
   if (first == "S") {
-    if (fields) texts_.push_back(*fields);
+    if (fields) part.texts.push_back(*fields);
     return;
   }
   const LogKind kind = kind_of(second);
   if (kind == LogKind::other) return;
   if (const auto thread = number_of(first))
-    lines_.push_back({.thread = static_cast<int>(*thread),
-                      .kind = kind,
-                      .fields = fields.value_or(std::string_view()),
-                      .number = number});
+    part.lines.push_back({.begin = fields ? fields->data() : nullptr,
+                          .size = fields ? static_cast<std::uint32_t>(fields->size()) : 0,
+                          .number = part.count,
+                          .thread = static_cast<int>(*thread),
+                          .kind = kind});
+}
+
+LogPart read_piece(std::string_view piece) {
+  LogPart part;
+  constexpr std::size_t least_line = 8;  // what is reserved and not used takes no memory
+  part.lines.reserve(piece.size() / least_line);
+  while (true) {
+    const std::size_t end = piece.find('\n');
+    if (end == std::string_view::npos) return part;  // the process was killed while it wrote
+    ++part.count;
+    part.last = piece.substr(0, end);
+    read_line(part.last, part);
+    piece.remove_prefix(end + 1);
+  }
+}
+
+/// A large log is read by several threads.
+std::vector<std::string_view> pieces_of(std::string_view log) {
+  constexpr std::size_t worth_a_thread = std::size_t{1} << 20;
+  const std::size_t most = std::clamp(std::thread::hardware_concurrency(), 1U, 8U);
+  const std::size_t count = std::clamp<std::size_t>(log.size() / worth_a_thread, 1, most);
+  std::vector<std::string_view> pieces;
+  for (std::size_t left = count; left > 1; --left) {
+    const std::size_t end = log.find('\n', log.size() / left);
+    if (end == std::string_view::npos) break;
+    pieces.push_back(log.substr(0, end + 1));
+    log.remove_prefix(end + 1);
+  }
+  pieces.push_back(log);
+  return pieces;
+}
+
+}  // namespace
+
+std::int64_t LogLine::checked(std::string_view field, std::int64_t most) const {
+  const auto value = number_of(field);
+  if (!value || *value < -1 || *value > most)
+    throw damaged(fmt::format("line {}", number), fmt::format("expected a number up to {}", most));
+  return *value;
+}
+
+std::int64_t LogLine::integer(std::size_t field, std::int64_t most) const {
+  return checked(text(field), most);
+}
+
+std::array<std::int64_t, 3> LogLine::three_integers() const {
+  std::array<std::int64_t, 3> values{};
+  std::optional<std::string_view> rest = fields();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!rest || rest->data() == nullptr) throw lacks(i);
+    const auto [field, behind] = cut(*rest);
+    values[i] = checked(field, largest);
+    rest = behind;
+  }
+  return values;
+}
+
+Error LogLine::lacks(std::size_t field) const {
+  return damaged(fmt::format("line {}", number), fmt::format("has no field {}", field + 1));
+}
+
+bool LogLine::has(std::size_t field) const {
+  return static_cast<std::size_t>(std::ranges::count(fields(), '\t')) >= field;
+}
+
+std::string_view LogLine::text(std::size_t field) const {
+  std::optional<std::string_view> rest = fields();
+  for (std::size_t i = 0; i < field && rest; ++i) rest = cut(*rest).second;
+  if (!rest || rest->data() == nullptr) throw lacks(field);
+  return cut(*rest).first;
+}
+
+EventLog::EventLog(const std::filesystem::path& path)
+    : path_(path), content_(read_whole(path, largest_log)) {
+  // What was reserved and not written.
+  const std::string_view written = std::string_view(content_).substr(0, content_.find('\0'));
+  if (!written.starts_with(version)) throw damaged(path.string(), "is no log of a recording");
+  std::vector<std::future<LogPart>> others;
+  const std::vector<std::string_view> pieces = pieces_of(written);
+  for (const std::string_view piece : std::span(pieces).subspan(1))
+    others.push_back(std::async(std::launch::async, read_piece, piece));
+  take(read_piece(pieces.front()));
+  for (std::future<LogPart>& other : others) take(other.get());
+}
+
+void EventLog::take(LogPart part) {
+  for (LogLine& line : part.lines) line.number += count_;
+  count_ += part.count;
+  texts_.insert(texts_.end(), part.texts.begin(), part.texts.end());
+  if (!part.lines.empty()) pieces_.push_back(std::move(part.lines));
+  if (part.count > 0) is_whole_ = part.last == "END";
 }
 
 std::string_view EventLog::text(std::int64_t number) const {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+#include <ranges>
 #include <utility>
 
 #include "core/base/error.h"
@@ -16,12 +18,12 @@
 namespace shardscope {
 namespace {
 
-/// The last line that belongs to a whole step.
-std::size_t end_of_steps(const EventLog& log) {
-  const auto& lines = log.lines();
-  for (std::size_t i = lines.size(); i > 0; --i)
-    if (lines[i - 1].kind == LogKind::phase && lines[i - 1].text(0) == "step_end") return i;
-  return lines.size();
+/// The number of the last line that belongs to a whole step.
+std::uint32_t end_of_steps(const EventLog& log) {
+  for (const std::vector<LogLine>& lines : log.pieces() | std::views::reverse)
+    for (const LogLine& line : lines | std::views::reverse)
+      if (line.kind == LogKind::phase && line.text(0) == "step_end") return line.number;
+  return std::numeric_limits<std::uint32_t>::max();
 }
 
 /// Kernels that are benchmarked: what they allocate is the script's, what they launch is not.
@@ -53,12 +55,12 @@ class Reader {
 
   Recording read() {
     recording_.is_whole = log_.is_whole();
-    const std::size_t end = end_of_steps(log_);
-    for (std::size_t i = 0; i < log_.lines().size(); ++i) {
-      const LogLine& line = log_.lines()[i];
-      if (i < end && !is_left_out(line)) read_line(line);
-      read_fact(line);
-    }
+    const std::uint32_t end = end_of_steps(log_);
+    for (const std::vector<LogLine>& lines : log_.pieces())
+      for (const LogLine& line : lines) {
+        if (line.number <= end && !is_left_out(line)) read_line(line);
+        read_fact(line);
+      }
     end_step();
     if (schedule_.operations.empty())
       throw Error(

@@ -38,17 +38,18 @@ std::optional<std::int64_t> mentioned_stream(const LogLine& line) {
 /// What each stream mostly does.
 std::map<std::int64_t, Stream> uses_of(const EventLog& log) {
   std::map<std::int64_t, std::map<Stream, int>> counts;
-  for (const LogLine& line : log.lines()) {
-    if (line.kind == LogKind::nccl)
-      ++counts[line.integer(0)][stream_of_collective(line.text(1))];
-    else if (line.kind == LogKind::copy)
-      ++counts[line.integer(0)][Stream::copy];
-    else if (line.kind == LogKind::kernel || line.kind == LogKind::gemm ||
-             line.kind == LogKind::dnn)
-      ++counts[line.integer(0)][Stream::compute];
-    else if (const auto stream = mentioned_stream(line))
-      counts[*stream];
-  }
+  for (const std::vector<LogLine>& lines : log.pieces())
+    for (const LogLine& line : lines) {
+      if (line.kind == LogKind::nccl)
+        ++counts[line.integer(0)][stream_of_collective(line.text(1))];
+      else if (line.kind == LogKind::copy)
+        ++counts[line.integer(0)][Stream::copy];
+      else if (line.kind == LogKind::kernel || line.kind == LogKind::gemm ||
+               line.kind == LogKind::dnn)
+        ++counts[line.integer(0)][Stream::compute];
+      else if (const auto stream = mentioned_stream(line))
+        counts[*stream];
+    }
   std::map<std::int64_t, Stream> uses;
   for (auto& [stream, count] : counts) {
     if (count.empty()) count[Stream::compute] = 0;

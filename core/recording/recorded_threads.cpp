@@ -6,27 +6,34 @@
 
 namespace shardscope {
 
-RecordedThread& RecordedThreads::of(int thread) { return threads_[thread]; }
+RecordedThread& RecordedThreads::of(int thread) {
+  // Lines of one thread follow each other.
+  if (last_ == nullptr || last_number_ != thread) {
+    last_ = &threads_[thread];
+    last_number_ = thread;
+  }
+  return *last_;
+}
 
-std::uint32_t RecordedThreads::name_of_call(const LogLine& line) {
-  const bool is_node = line.kind == LogKind::node;
-  const std::int64_t text = line.integer(0);
-  auto& known = is_node ? node_names_ : operator_names_;
-  const auto found = known.find(text);
-  if (found != known.end()) return found->second;
+std::uint32_t RecordedThreads::name_of_call(std::int64_t text, bool is_node) {
   const std::string_view written = log_.text(text);
-  return known[text] = names_.name(is_node ? std::string(written) : operator_name(written));
+  std::vector<std::optional<std::uint32_t>>& known = is_node ? node_names_ : operator_names_;
+  known.resize(log_.texts());
+  std::optional<std::uint32_t>& name = known[static_cast<std::size_t>(text)];
+  if (!name) name = names_.name(is_node ? std::string(written) : operator_name(written));
+  return *name;
 }
 
 void RecordedThreads::begin(const LogLine& line) {
   RecordedThread& thread = of(line.thread);
-  RunningCall one{.name = name_of_call(line),
-                  .inputs = line.integer(1),
+  const auto [text, inputs, sequence] = line.three_integers();
+  const bool is_node = line.kind == LogKind::node;
+  RunningCall one{.name = name_of_call(text, is_node),
+                  .inputs = inputs,
                   .serial = ++begun_,
-                  .is_node = line.kind == LogKind::node,
+                  .is_node = is_node,
                   .owner = {},
                   .kernels = {}};
-  const std::int64_t sequence = line.integer(2);
   if (one.is_node) {
     const auto known = owners_of_forward_.find(sequence);
     if (known != owners_of_forward_.end()) one.owner = known->second;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -65,14 +66,16 @@ class RecordedThreads {
   std::uint32_t name_of(const RecordedThread& thread);
 
  private:
-  std::uint32_t name_of_call(const LogLine& line);
+  std::uint32_t name_of_call(std::int64_t text, bool is_node);
 
   const EventLog& log_;
   const Schedule& schedule_;
   RecordedNames& names_;
   std::map<int, RecordedThread> threads_;
+  RecordedThread* last_ = nullptr;  ///< of `last_number_`
+  int last_number_ = 0;
   std::unordered_map<std::int64_t, OwnerId> owners_of_forward_;  ///< by autograd's sequence number
-  std::unordered_map<std::int64_t, std::uint32_t> operator_names_, node_names_;  ///< by text
+  std::vector<std::optional<std::uint32_t>> operator_names_, node_names_;  ///< by text
   std::uint64_t begun_ = 0;
   int script_thread_ = 0;
   bool is_optimizing_ = false, has_backward_ = false;

@@ -1,5 +1,6 @@
 #include "core/recording/recorded_schedule.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -381,6 +382,35 @@ TEST_F(RecordingTest, WhatAKilledProcessLeftIsRead) {
   const Recording recording = read(text);
   EXPECT_FALSE(recording.is_whole);
   EXPECT_EQ(recording.schedule.steps.size(), 2u);
+}
+
+TEST_F(RecordingTest, ALargeLogIsReadInPiecesWhoseLinesFollowEachOther) {
+  // Three threads' worth of memory that comes and goes, each with a text of its own.
+  constexpr int count = 80'000;
+  std::string text = "V\t1\n";
+  for (int i = 0; i < count; ++i)
+    text += fmt::format("S\t{0}\ttext {0}\n0\talloc\t{0}\t64\t0\n0\tother\t1\n", i);
+  std::ofstream(path()) << text + "END\n";
+  ASSERT_GT(text.size(), std::size_t{3} << 20);
+  const EventLog log(path());
+  EXPECT_TRUE(log.is_whole());
+  ASSERT_EQ(log.texts(), static_cast<std::size_t>(count));
+  EXPECT_EQ(log.text(0), "text 0");
+  EXPECT_EQ(log.text(count - 1), "text 79999");
+  int next = 0;
+  for (const std::vector<LogLine>& lines : log.pieces())
+    for (const LogLine& line : lines) {
+      ASSERT_EQ(line.integer(0), next);
+      ASSERT_EQ(line.number, static_cast<std::uint32_t>(3 * next + 3));
+      ++next;
+    }
+  EXPECT_EQ(next, count);
+
+  std::ofstream(path()) << text + "0\tgemm\nEN";
+  const EventLog damaged(path());
+  EXPECT_FALSE(damaged.is_whole());
+  EXPECT_THAT(complaint_of([&] { damaged.pieces().back().back().integer(0); }),
+              HasSubstr("line 240002: has no field 1"));
 }
 
 TEST_F(RecordingTest, DamageIsOneError) {
