@@ -145,8 +145,8 @@ class Phases {
     begin("save");
     // PeftModel.save_pretrained takes the adapter alone; what is sharded is gathered whole before.
     const bool adapter = setup_.fine_tuning && setup_.fine_tuning->adapter;
-    const eager::NamedTensors state = run_->model().full_state_dict(
-        play_.session(), {.cpu_offload = true, .trainable_only = adapter});
+    const eager::NamedTensors state = eager::full_state_dict(
+        play_.session(), *run_, {.cpu_offload = true, .trainable_only = adapter});
     Bytes host;
     for (const auto& [name, tensor] : state) host += bytes_on_host(tensor);
     end("save", host);
