@@ -279,11 +279,8 @@ Tensor QuantizedLayer::matmul_4bit(Session& s, Tensor x, const Tensor& packed,
                static_cast<void>(kept);
                Tensors results(3);
                const Tensor& gradient = gradients[0];
-               if (node.needs(2)) {
-                 Dims all_but_last;
-                 for (int i = 0; i + 1 < gradient.dim(); ++i) all_but_last.push_back(i);
-                 results[2] = sum(in, gradient, all_but_last);
-               }
+               // Over the first dimension alone: autograd sums the others.
+               if (node.needs(2)) results[2] = sum(in, gradient, {0});
                if (node.needs(0)) {
                  Tensor weight = dequantize_4bit(in, column);
                  weight = to(in, std::move(weight), gradient.dtype());
