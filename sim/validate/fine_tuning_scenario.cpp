@@ -71,9 +71,22 @@ bool holds(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-bool is_lora(const FineTuningRow& row) { return row.method == "lora" || row.method == "qlora"; }
+constexpr std::string_view preference = " DPO";
+bool learns_preferences(const FineTuningRow& row) { return row.method.ends_with(preference); }
+
+/// "lora" of "lora DPO".
+std::string_view trained_part(const FineTuningRow& row) {
+  std::string_view method = row.method;
+  if (learns_preferences(row)) method.remove_suffix(preference.size());
+  return method;
+}
+
+bool is_lora(const FineTuningRow& row) {
+  return trained_part(row) == "lora" || trained_part(row) == "qlora";
+}
 bool is_quantized(const FineTuningRow& row) {
-  return row.method == "qlora" || holds(row.precision, "nf4") || holds(row.precision, "4bit");
+  return trained_part(row) == "qlora" || holds(row.precision, "nf4") ||
+         holds(row.precision, "4bit");
 }
 
 bool stack_is_unsloth(const FineTuningRow& row) {
@@ -123,7 +136,9 @@ std::string why_other_method(const FineTuningRow& row) {
       holds(row.precision, "MXFP8"))
     return "FP8 is not modelled here";
   if (holds(row.precision, "int8 weight-only")) return "quantised training is not modelled";
-  if (!is_lora(row) && !is_prompt_adapter(row) && row.method != "full" &&
+  if (row.method.ends_with(" GRPO"))
+    return "GRPO's generation of completions, on the same GPU, is not modelled";
+  if (!is_lora(row) && !is_prompt_adapter(row) && trained_part(row) != "full" &&
       row.method != "full (pre-training step)")
     return fmt::format("the method {} is not modelled", row.method);
   if (has_short_samples(row))
@@ -304,10 +319,16 @@ class Builder {
     result_.model = tuning ? eager::fine_tuned_model({result_.config, settings, *tuning}) : base_;
     set_runtime();
     set_loop(settings);
-    if (tuning)
+    if (tuning) {
+      const std::optional<Dtype> trainable_dtype = setup().trainable_dtype;
       eager::set_fine_tuning(*tuning, setup());
-    else
-      set_whole_model();
+      if (auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup().runtime)) {
+        // The tables were measured before 2026, when DeepSpeed cast adapters, too.
+        zero->settings.keeps_dtypes = false;
+        setup().trainable_dtype = trainable_dtype;
+      }
+    }
+    if (!tuning) set_whole_model();
     return std::move(result_);
   }
 
@@ -445,6 +466,12 @@ class Builder {
       constexpr int chunks = 8;  // CEWithChunkedOutputLoss's default
       setup().model.logit_chunks = loop.loss_chunks = chunks;
     }
+    if (learns_preferences(row_)) {
+      loop.loss = eager::LossPlace::after_model;
+      loop.objective = eager::Objective::preference;
+      loop.reference =
+          is_lora(row_) ? eager::ReferencePolicy::without_adapter : eager::ReferencePolicy::copy;
+    }
     if (row_.optimizer.empty()) result_.training.assumed.emplace_back("the optimizer AdamW");
     if (stack_.unsloth) result_.training.assumed.emplace_back("samples as long as their limit");
     if (row_.checkpointing.empty())
@@ -472,6 +499,8 @@ std::string why_not_predicted(const FineTuningRow& row) {
   if (std::string why = why_other_method(row); !why.empty()) return why;
   if (!stack) return fmt::format("the settings of {} are not known", repository_of(row));
   if (std::string why = why_other_strategy(row, *stack); !why.empty()) return why;
+  if (learns_preferences(row) && !stack->compares_logits)
+    return fmt::format("DPO of {} is not modelled", stack->repository);
   if (!row.gpus) return "number of GPUs not stated";
   if (!row.micro_batch) return "batch not stated";
   if (!row.seq) return "length not stated";
