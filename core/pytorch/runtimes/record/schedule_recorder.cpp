@@ -442,16 +442,18 @@ void ScheduleRecorder::on_operator(Session& s, const OperatorCall& call) {
   const Known& op = known(call.op);
   allocating_ = op.name;
   const LaneIndex lane = lane_of(s, s.stream);
-  const bool issues = op.issues && (std::any_of(call.outputs.begin(), call.outputs.end(),
-                                                [this](const auto* t) { return on_device(t); }) ||
-                                    std::any_of(call.inputs.begin(), call.inputs.end(),
-                                                [this](const auto* t) { return on_device(t); }));
-  if (op.scratch != nullptr) {
+  const auto is_here = [this](const auto* tensor) { return on_device(tensor); };
+  // What runs on meta tensors takes nothing of the device.
+  const bool here =
+      std::ranges::any_of(call.outputs, is_here) || std::ranges::any_of(call.inputs, is_here);
+  const bool issues = op.issues && here;
+  const bool takes_scratch = op.scratch != nullptr && here;
+  if (takes_scratch) {
     plan_.clear();
     op.scratch(call, device_, plan_);
     plan_.finish();
   }
-  if (op.scratch == nullptr || plan_.empty()) {
+  if (!takes_scratch || plan_.empty()) {
     catch_up();
     if (issues)
       launch(s, call, op.trait, lane);
