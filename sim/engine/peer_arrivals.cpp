@@ -8,6 +8,7 @@
 #include "sim/engine/endless_wait.h"
 #include "sim/engine/meetings.h"
 #include "sim/engine/program_player.h"
+#include "sim/engine/ranks_together.h"
 #include "sim/engine/timed_device.h"
 
 namespace shardscope {
@@ -30,9 +31,23 @@ std::vector<RankMeeting> meetings_in_steps(std::span<const Schedule> schedules) 
   return meetings;
 }
 
-/// When the rank comes to its meetings, by operation.
-std::vector<Duration> arrivals_of(const Schedule& schedule, const StepCosts& costs,
-                                  const PeerArrivals& peers) {
+struct RankPlay {
+  std::vector<Duration> arrivals;  ///< when the rank comes to its meetings, by operation
+  Duration last_step;
+};
+
+/// From the end of the step before to its own.
+Duration last_step_of(const Schedule& schedule, const OperationMoments& times, Duration origin) {
+  Duration begin = origin, end = origin;
+  for (const Step& step : schedule.steps) {
+    begin = end;
+    for (std::uint32_t op = step.operations.begin; op < step.operations.end; ++op)
+      end = std::max(end, times.end[op]);
+  }
+  return end - begin;
+}
+
+RankPlay play_rank(const Schedule& schedule, const StepCosts& costs, const PeerArrivals& peers) {
   TimedDevice device(schedule, costs);
   ProgramPlayer player({.schedule = schedule, .allocator = nullptr, .device = device});
   player.play_until(schedule.steps.front().actions.begin);
@@ -43,7 +58,8 @@ std::vector<Duration> arrivals_of(const Schedule& schedule, const StepCosts& cos
     player.play_until(step.actions.end);
   }
   device.finish();
-  return device.arrivals();
+  return {.arrivals = device.arrivals(),
+          .last_step = last_step_of(schedule, device.times(), origin)};
 }
 
 /// What one rank's arrivals mean for its peers: whether anything changed.
@@ -67,14 +83,21 @@ bool tell_peers(const std::vector<RankMeeting>& meetings,
 
 RanksTogether peer_arrivals(std::span<const Schedule> schedules, const HardwareProfile& profile,
                             const std::function<void(std::size_t sweeps)>& on_sweep) {
+  std::vector<StepCosts> costs;
+  for (const Schedule& schedule : schedules) costs.push_back(costs_of(schedule, profile));
+  return play_ranks_together(schedules, costs, on_sweep).ranks;
+}
+
+PlayedTogether play_ranks_together(std::span<const Schedule> schedules,
+                                   std::span<const StepCosts> costs,
+                                   const std::function<void(std::size_t sweeps)>& on_sweep) {
   const std::vector<RankMeeting> meetings = meetings_in_steps(schedules);
   if (auto circle = endless_wait(schedules, meetings))
-    return {.arrivals = {}, .endless_wait = std::move(*circle)};
-  std::vector<StepCosts> costs;
+    return {.ranks = {.arrivals = {}, .endless_wait = std::move(*circle)}, .last_steps = {}};
   std::vector<PeerArrivals> peers;
+  std::vector<Duration> last_steps(schedules.size());
   std::vector<std::vector<Duration>> arrivals;
   for (const Schedule& schedule : schedules) {
-    costs.push_back(costs_of(schedule, profile));
     peers.emplace_back(schedule.operations.size(), meets_nobody);
     arrivals.emplace_back(schedule.operations.size());
   }
@@ -86,16 +109,21 @@ RanksTogether peer_arrivals(std::span<const Schedule> schedules, const HardwareP
     bool changed = false;
     for (std::size_t place = 0; place < schedules.size(); ++place) {
       if (schedules[place].steps.empty()) continue;
-      arrivals[place] = arrivals_of(schedules[place], costs[place], peers[place]);
+      RankPlay play = play_rank(schedules[place], costs[place], peers[place]);
+      arrivals[place] = std::move(play.arrivals);
+      last_steps[place] = play.last_step;
       changed |= tell_peers(meetings, arrivals, peers);
     }
     if (on_sweep) on_sweep(sweep + 1);
-    if (!changed) return {.arrivals = std::move(peers), .endless_wait = {}};
+    if (!changed)
+      return {.ranks = {.arrivals = std::move(peers), .endless_wait = {}},
+              .last_steps = std::move(last_steps)};
   }
   // By their programs alone all ranks end. They wait because a channel runs its collectives in
   // turn.
-  return {.arrivals = {},
-          .endless_wait = "they issue collectives of one channel in different orders"};
+  return {.ranks = {.arrivals = {},
+                    .endless_wait = "they issue collectives of one channel in different orders"},
+          .last_steps = {}};
 }
 
 }  // namespace shardscope
