@@ -135,7 +135,7 @@ TEST_F(Pytorch, TheRanksOfATorchtitanPipelineHaveOneStepTimeAndBand) {
     answers.insert(got["step_time_ns"].dump() + " " + got["step_time_low_ns"].dump() + " " +
                    got["step_time_high_ns"].dump());
   }
-  EXPECT_EQ(answers.size(), 1U) << testing::PrintToString(answers);
+  EXPECT_EQ(answers.size(), 1U) << ::testing::PrintToString(answers);
 }
 
 // Nine layers are eleven with embedding and output.
@@ -146,9 +146,9 @@ TEST_F(Pytorch, TorchtitanCountsEmbeddingAndOutputAsLayers) {
       "--cluster "
       "h100_sxm --mesh pipeline=2,shard=2 --pipeline-schedule ";
   const auto layers = [&](const std::string& options) {
+    const Json got = answer(run + options);
     Json counts = Json::array();
-    for (const Json& rank : answer(run + options)["pipeline"]["ranks"])
-      counts.push_back(rank["layers"]);
+    for (const Json& rank : got["pipeline"]["ranks"]) counts.push_back(rank["layers"]);
     return counts;
   };
   // 6 - 1 and 5 - 1; of 4 stages 3 - 1, 3, 3 and 2 - 1, of which a rank has two.

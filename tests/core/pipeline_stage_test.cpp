@@ -67,7 +67,7 @@ TEST(StageBackward, KeepsWhatIsSavedUntilTheWeightsAreDone) {
   EXPECT_EQ(kept->references(), 1);
 }
 
-TEST(EagerEngine, GradRunsOnlyWhatLeadsToItsInputs) {
+TEST(AutogradGrad, RunsOnlyWhatLeadsToItsInputs) {
   Session s{{.device = Device::cpu, .watched = true}};
   OperatorLog log;
   s.observe(log);

@@ -61,21 +61,16 @@ void MultiStageRun::unshard(int stage) {
 void MultiStageRun::reshard(int stage) {
   if (finalized_.erase(stage) > 0 || !stages_.at(stage).module().is_sharded()) return;
   stages_.at(stage).module().reshard();
-  unsharded_.erase(stage);
 }
 
-void MultiStageRun::ensure_unsharded(int stage) {
-  if (gathering_.erase(stage) == 0) return;
-  stages_.at(stage).module().wait_for_unshard();
-  unsharded_.insert(stage);
+void MultiStageRun::wait_for_unshard(int stage) {
+  if (gathering_.erase(stage) > 0) stages_.at(stage).module().wait_for_unshard();
 }
 
 void MultiStageRun::start_reduction(int stage) {
   StageModule& module = stages_.at(stage).module();
   module.start_reduction();
-  if (!module.is_sharded()) return;
-  unsharded_.erase(stage);
-  finalized_.insert(stage);
+  if (module.is_sharded()) finalized_.insert(stage);
 }
 
 Tensor MultiStageRun::take_received(ActionKind kind, const Action& action) {
@@ -93,7 +88,7 @@ void MultiStageRun::forward(const Action& action, const Tensors& micro_batches,
                             const StageWatcher& watch) {
   const auto [kind, index, micro_batch] = action;
   Stage& stage = stages_.at(index);
-  ensure_unsharded(index);
+  wait_for_unshard(index);
   const Tensor input = stage.is_first() ? micro_batches[static_cast<std::size_t>(micro_batch)]
                                         : take_received(ActionKind::receive_forward, action);
   const Tensor output = stage.forward(input, micro_batch, watch);
@@ -104,7 +99,7 @@ void MultiStageRun::forward(const Action& action, const Tensors& micro_batches,
 void MultiStageRun::backward(const Action& action, const StageWatcher& watch) {
   const auto [kind, index, micro_batch] = action;
   Stage& stage = stages_.at(index);
-  ensure_unsharded(index);
+  wait_for_unshard(index);
   const bool ends_weights = ends_weight_gradient(kind);
   const bool last = ends_weights && ++backwards_[index] == setup_.micro_batches;
   if (kind == ActionKind::backward_weight)

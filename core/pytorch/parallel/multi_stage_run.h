@@ -26,7 +26,7 @@ class MultiStageRun final : public PipelineRun {
   void end_send(const Action& wait);
   void unshard(int stage);
   void reshard(int stage);
-  void ensure_unsharded(int stage);
+  void wait_for_unshard(int stage);
   void start_reduction(int stage);
   void forward(const Action& action, const Tensors& micro_batches, const StageWatcher& watch);
   void backward(const Action& action, const StageWatcher& watch);
@@ -46,9 +46,9 @@ class MultiStageRun final : public PipelineRun {
   StageLoss loss_;
 
   Tensors losses_;
-  std::map<int, int> backwards_;         ///< by stage: that ended gradients of weights
-  std::set<int> gathering_, unsharded_;  ///< stages
-  std::set<int> finalized_;              ///< stages whose reduction let the parameters go
+  std::map<int, int> backwards_;  ///< by stage: that ended gradients of weights
+  std::set<int> gathering_;       ///< stages whose parameters are under way
+  std::set<int> finalized_;       ///< stages whose reduction let the parameters go
   std::map<Action, TransferBatch> sends_, receives_;
   std::map<Place, Tensor> local_inputs_, local_gradients_;  ///< set_local_fwd_input, ..._bwd_input
   std::map<Place, Tensor> input_gradients_;                 ///< bwd_cache
