@@ -199,21 +199,25 @@ PredictedRun predicted_run(const TorchtitanPipeline& pipeline) {
 
 }  // namespace
 
-std::vector<Prediction> predict_stages(const TorchtitanPipeline& pipeline,
-                                       const HardwareProfile& profile, bool with_band) {
-  PredictedRun run = predicted_run(pipeline);
-  run.with_band = with_band;
-  return predict_recorded_pipeline(schedules_of_stages(pipeline), run, predicted_pipeline(pipeline),
-                                   profile);
-}
-
 StagesWithMoves predict_stages_with_moves(const TorchtitanPipeline& pipeline,
                                           const HardwareProfile& profile) {
-  std::vector<Schedule> schedules = schedules_of_stages(pipeline);
-  const StepTimeMoves moves = step_time_moves_of_recorded(schedules, profile);
-  return {.stages = predict_recorded_pipeline(std::move(schedules), predicted_run(pipeline),
-                                              predicted_pipeline(pipeline), profile, moves),
-          .moves = moves};
+  // The second step takes as long as the one that repeats.
+  static constexpr std::array soon{"1", "steady"};
+  const StepTimeMoves moves =
+      step_time_moves_of_recorded(schedules_of_stages(pipeline, soon), profile);
+  return {
+      .stages = predict_recorded_pipeline(schedules_of_stages(pipeline), predicted_run(pipeline),
+                                          predicted_pipeline(pipeline), profile, moves),
+      .moves = moves};
+}
+
+std::vector<Prediction> predict_stages(const TorchtitanPipeline& pipeline,
+                                       const HardwareProfile& profile, bool with_band) {
+  if (with_band) return predict_stages_with_moves(pipeline, profile).stages;
+  PredictedRun run = predicted_run(pipeline);
+  run.with_band = false;
+  return predict_recorded_pipeline(schedules_of_stages(pipeline), run, predicted_pipeline(pipeline),
+                                   profile);
 }
 
 ModelCosts torchtitan_costs(const Choice& choice, const TrialInputs& inputs) {

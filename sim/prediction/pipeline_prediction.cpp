@@ -1,6 +1,7 @@
 #include "sim/prediction/pipeline_prediction.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <utility>
 
@@ -81,27 +82,40 @@ std::vector<PeerArrivals> arrivals_of(std::span<const Schedule> schedules,
   return std::move(together.arrivals);
 }
 
+Duration longest_step(std::span<const Schedule> schedules, std::span<const StepCosts> costs) {
+  const PlayedTogether played = play_ranks_together(schedules, costs);
+  check(played.ranks);
+  return std::ranges::max(played.last_steps);
+}
+
 /// The longest step of a rank where the costs of groups are multiplied.
 ScaledStep scaled_longest(std::span<const Schedule> schedules, const HardwareProfile& profile) {
   std::vector<StepCosts> costs;
   std::vector<std::vector<CostGroup>> groups;
+  std::array<bool, cost_group_count> is_present{};
+  is_present[static_cast<std::size_t>(CostGroup::host)] = true;
   for (const Schedule& schedule : schedules) {
     costs.push_back(costs_of(schedule, profile));
     std::vector<CostGroup>& own = groups.emplace_back();
-    for (const Operation& op : schedule.operations)
+    for (const Operation& op : schedule.operations) {
       own.push_back(cost_group(schedule, op, profile));
+      is_present[static_cast<std::size_t>(own.back())] = true;
+    }
   }
-  return [schedules, costs, groups](const GroupValues& factors) {
+  const Duration unmoved = longest_step(schedules, costs);
+  return [schedules, costs, groups, is_present, unmoved](const GroupValues& factors) {
     const auto factor = [&](CostGroup group) { return factors[static_cast<std::size_t>(group)]; };
+    bool moves = false;
+    for (std::size_t group = 0; group < cost_group_count; ++group)
+      moves |= is_present[group] && factors[group] != 1;
+    if (!moves) return unmoved;
     std::vector<StepCosts> moved = costs;
     for (std::size_t rank = 0; rank < moved.size(); ++rank) {
       for (std::size_t i = 0; i < groups[rank].size(); ++i)
         moved[rank].times[i] = scaled(costs[rank].times[i], factor(groups[rank][i]));
       moved[rank].clock = with_host_times(costs[rank].clock, factor(CostGroup::host));
     }
-    const PlayedTogether played = play_ranks_together(schedules, moved);
-    check(played.ranks);
-    return std::ranges::max(played.last_steps);
+    return longest_step(schedules, moved);
   };
 }
 
