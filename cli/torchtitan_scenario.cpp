@@ -450,6 +450,10 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   if (size_of_axis(settings.mesh, "tp") > 1)
     scenario.assumed.emplace_back(
         "sequence parallel norms, loss parallel, synchronous tensor parallelism");
+  if (pipeline_ranks > 1 && splits_backward(settings.schedule) && settings.checkpoint_every > 0)
+    scenario.assumed.emplace_back(
+        "checkpointed blocks run again for the input and once more for each of their weights, as "
+        "PyTorch has it where the backward is in two parts");
   if (pipeline_ranks > 1 && size_of_axis(mesh, "dp_replicate") > 1 &&
       size_of_axis(mesh, "dp_shard") == 1)
     scenario.assumed.emplace_back(

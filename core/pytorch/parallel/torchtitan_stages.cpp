@@ -44,7 +44,7 @@ std::optional<TorchtitanSplit> parse_torchtitan_split(std::string_view text,
   }
   if (numbers.size() != 2 && (numbers.size() != 3 || numbers[2] == 0))
     throw Error({.where = std::string(where),
-                 .what = fmt::format("\"{}\" has {} numbers", text, numbers.size()),
+                 .what = fmt::format("\"{}\" has not two or three numbers", text),
                  .way_out = "give for example torchtitan:1,1"});
   split.input_weight = numbers[0];
   split.output_weight = numbers[1];
