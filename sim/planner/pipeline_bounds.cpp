@@ -180,6 +180,8 @@ struct KeptOfStage {
 };
 Bytes held_unsharded(const Choice& choice, std::int64_t trained, const KeptOfStage& of) {
   const Bytes kept = of.most;
+  // With several stages a rank some may have reduced their gradients before others begin.
+  if (!has_single_stage(choice.pipeline.schedule)) return kept;
   if (choice.precision == TrainingPrecision::bf16 || choice.micro_batches < 2) return kept;
   const bool reshards = zero_stage(choice.sharding) == 3;
   const Dtype gathered = compute_dtype(choice.precision).value_or(Dtype::float32);

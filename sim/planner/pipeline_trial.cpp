@@ -103,12 +103,10 @@ FullSimulation simulate_torchtitan(const Choice& choice, const TrialInputs& inpu
 }
 
 ChoiceFigures figures_of_torchtitan(const Choice& choice, const TrialInputs& inputs) {
-  std::vector<Prediction> ranks =
-      predict_stages(torchtitan_pipeline(choice, inputs), inputs.profile);
-  Prediction& most = ranks[neediest(ranks)];
-  ChoiceFigures figures{.summary = std::move(most.summary)};
-  if (!figures.summary.out_of_memory)
-    figures.moves = step_time_moves(most.schedule, inputs.profile);
+  StagesWithMoves played =
+      predict_stages_with_moves(torchtitan_pipeline(choice, inputs), inputs.profile);
+  ChoiceFigures figures{.summary = std::move(played.stages[neediest(played.stages)].summary)};
+  if (!figures.summary.out_of_memory) figures.moves = played.moves;
   return figures;
 }
 
