@@ -83,7 +83,8 @@ Duration between(Duration shorter, Duration longer, double share) {
 PublishedPrediction predicted_pipeline(const PublishedScenario& scenario) {
   const int micro_batches = std::max(1, static_cast<int>(std::lround(scenario.micro_batches)));
   // The second of three is one that neither begins a step nor ends it.
-  const int played = micro_batches > 1 ? told_micro_batches : 1;
+  const bool several = micro_batches > 1 || scenario.pipeline->by_deepspeed;
+  const int played = several ? told_micro_batches : 1;
   const Steps stage(scenario, played);
   PublishedPrediction step = stage.of(played);
   const double low = step.low.seconds() / step.time.seconds();
