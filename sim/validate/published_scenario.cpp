@@ -457,6 +457,7 @@ class SetupBuilder {
     result_.waits = {.each_launch = most > 0 && *row_.gpus > most,
                      .each_micro_batch = stack_.reads_batch_sizes};
     if (result_.waits.each_launch) result_.assumed.emplace_back("CUDA_LAUNCH_BLOCKING=1");
+    result_.unfused_loss = stack_.unfused_loss;
     result_.float8 = float8_of(row_, stated_.sharding);
     result_.float8.precise_sums =
         efficiency_of(result_.profile.compute_capability).matmul.precise_sums;
