@@ -54,7 +54,8 @@ eager::RecordedSteps trial_steps(const Choice& choice) {
   const bool settles_later =
       choice.runtime == Runtime::ddp || (is_zero3 && choice.micro_batches == 1);
   return {.labels = settles_later ? std::span<const char* const>(eager::training_steps) : soon,
-          .left_out = std::max(0, choice.micro_batches - settling)};
+          .left_out = std::max(0, choice.micro_batches - settling),
+          .shapes = false};
 }
 
 /// The same with as many micro-batches as have to be recorded.

@@ -88,10 +88,13 @@ std::uint32_t ScheduleRecorder::intern(const DeviceWork& work) {
 }
 
 const ScheduleRecorder::Known& ScheduleRecorder::known(const Operator& op) {
+  Near& near = near_[reinterpret_cast<std::uintptr_t>(&op) / sizeof(Operator) % near_.size()];
+  if (near.op == &op) return *near.known;
   const auto [found, fresh] = operators_.try_emplace(&op);
   if (fresh)
     found->second = {intern(op.name), place_ == Device::cuda ? scratch_rule_of(op.name) : nullptr,
                      !issues_nothing(op), trait_of(op)};
+  near = {.op = &op, .known = &found->second};
   return found->second;
 }
 
@@ -322,11 +325,11 @@ void ScheduleRecorder::allocate_outputs(const OperatorCall& call, bool outputs) 
     return std::any_of(call.outputs.begin(), call.outputs.end(),
                        [&](const auto* tensor) { return tensor->storage->id() == asked.storage; });
   };
-  const auto rest = std::stable_partition(asked_.begin(), asked_.end(), [&](const Asked& asked) {
-    return is_output(asked) == outputs;
+  std::erase_if(asked_, [&](const Asked& asked) {
+    const bool now = is_output(asked) == outputs;
+    if (now) allocate(asked);
+    return now;
   });
-  for (auto asked = asked_.begin(); asked != rest; ++asked) allocate(*asked);
-  asked_.erase(asked_.begin(), rest);
 }
 
 // Operators.
@@ -381,7 +384,7 @@ void ScheduleRecorder::launch(const Session& s, const OperatorCall& call,
                                                 : OperationKind::compute;
   const DeviceWork work = work_of(call, trait);
   operation.work = intern(work);
-  operation.shapes = shapes_.index_of(call);
+  if (notes_shapes_) operation.shapes = shapes_.index_of(call);
   operation.operands = add_operands(call, trait);
   operation.bytes = work.bytes;
   // torch's flop_counter has no formula for grouped products.
