@@ -9,12 +9,9 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
-#include <cstdlib>
 #include <new>
 #include <string_view>
 #include <utility>
-
-#include "core/base/kept_blocks.h"
 
 extern "C" {
 // glibc's own names of its allocator, and the linker's of the program's code.
@@ -71,19 +68,10 @@ void count(std::size_t bytes, const void* caller) {
   current = &counts;
 }
 
-void* small_or_new(std::size_t bytes) {
-  void* kept = take_kept_block(bytes);
-  return kept != nullptr ? kept : __libc_malloc(bytes);
-}
-
-void free_or_keep(void* block) noexcept {
-  if (block != nullptr && !keep_block(block)) std::free(block);
-}
-
 /// What operator new must do: try again through the new-handler, or throw.
 void* allocate_or_throw(std::size_t bytes, std::size_t alignment) {
   while (true) {
-    void* memory = alignment == 0 ? small_or_new(bytes) : __libc_memalign(alignment, bytes);
+    void* memory = alignment == 0 ? __libc_malloc(bytes) : __libc_memalign(alignment, bytes);
     if (memory != nullptr) return memory;
     const std::new_handler handler = std::get_new_handler();
     if (handler == nullptr) throw std::bad_alloc();
@@ -158,11 +146,6 @@ void* operator new[](std::size_t bytes) {
   count(bytes, __builtin_return_address(0));
   return shardscope::allocate_or_throw(bytes, 0);
 }
-
-void operator delete(void* block) noexcept { shardscope::free_or_keep(block); }
-void operator delete[](void* block) noexcept { shardscope::free_or_keep(block); }
-void operator delete(void* block, std::size_t) noexcept { shardscope::free_or_keep(block); }
-void operator delete[](void* block, std::size_t) noexcept { shardscope::free_or_keep(block); }
 
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   count(bytes, __builtin_return_address(0));
