@@ -75,9 +75,7 @@ Trial try_torchtitan(const Choice& choice, const TrialInputs& inputs) {
   static constexpr std::array soon{"1", "steady"};
   const std::vector<Schedule> schedules =
       schedules_of_stages(torchtitan_pipeline(choice, inputs), soon);
-  Trial trial{.time = {.span = step_of_recorded_pipeline(schedules, inputs.profile)},
-              .allocated = {},
-              .outside = {}};
+  Trial trial{};
   for (const Schedule& schedule : schedules) {
     const Bytes allocated = allocated_peak(schedule);
     const Bytes outside = outside_bytes(schedule, inputs.profile);
@@ -85,6 +83,9 @@ Trial try_torchtitan(const Choice& choice, const TrialInputs& inputs) {
     trial.allocated = allocated;
     trial.outside = outside;
   }
+  const Bytes memory = inputs.profile.memory;
+  trial.is_timed = memory == Bytes{} || trial.needed() + inputs.margin <= memory;
+  if (trial.is_timed) trial.time.span = step_of_recorded_pipeline(schedules, inputs.profile);
   return trial;
 }
 

@@ -54,9 +54,10 @@ Schedule schedule_of(const Choice& choice, const TrialInputs& inputs,
 Bytes allocated_peak(const Schedule& schedule);
 
 struct Trial {
-  Accounting time;  ///< of the steady step
-  Bytes allocated;  ///< see `allocated_peak`
-  Bytes outside;    ///< of the process, beside its allocator or arena
+  Accounting time;       ///< of the steady step
+  Bytes allocated;       ///< see `allocated_peak`
+  Bytes outside;         ///< of the process, beside its allocator or arena
+  bool is_timed = true;  ///< not where the device's memory does not suffice
   Bytes needed() const { return allocated + outside; }
 };
 
