@@ -170,19 +170,28 @@ TorchtitanPipeline torchtitan_pipeline(const Choice& choice, const TrialInputs& 
           .allocator = inputs.allocator};
 }
 
+Schedule schedule_of_rank(const TorchtitanPipeline& pipeline, int rank,
+                          std::span<const char* const> steps) {
+  const int ranks_of_stage = pipeline.place.world / ranks_of(pipeline);
+  Schedule schedule = eager::parallel::recorded_training(
+      pipeline.settings,
+      {.world = pipeline.place.world,
+       .rank = rank * ranks_of_stage + pipeline.place.rank % ranks_of_stage},
+      pipeline.session, eager::kernel_device(pipeline.session.compute_capability), steps);
+  schedule.strategy.runtime = Runtime::fsdp2;
+  schedule.strategy.mesh.pipeline = ranks_of(pipeline);
+  schedule.workload.batch = pipeline.settings.batch / pipeline.settings.micro_batches;
+  schedule.workload.length = pipeline.settings.length;
+  schedule.workload.micro_batches = pipeline.settings.micro_batches;
+  schedule.assumed = pipeline.assumed;
+  return schedule;
+}
+
 std::vector<Schedule> schedules_of_stages(const TorchtitanPipeline& pipeline,
                                           std::span<const char* const> steps) {
-  std::vector<Schedule> schedules = eager::parallel::recorded_stages(
-      pipeline.settings, pipeline.place, pipeline.session,
-      eager::kernel_device(pipeline.session.compute_capability), steps);
-  for (Schedule& schedule : schedules) {
-    schedule.strategy.runtime = Runtime::fsdp2;
-    schedule.strategy.mesh.pipeline = ranks_of(pipeline);
-    schedule.workload.batch = pipeline.settings.batch / pipeline.settings.micro_batches;
-    schedule.workload.length = pipeline.settings.length;
-    schedule.workload.micro_batches = pipeline.settings.micro_batches;
-    schedule.assumed = pipeline.assumed;
-  }
+  std::vector<Schedule> schedules;
+  for (int rank = 0; rank < ranks_of(pipeline); ++rank)
+    schedules.push_back(schedule_of_rank(pipeline, rank, steps));
   return schedules;
 }
 

@@ -45,7 +45,10 @@ struct TorchtitanPipeline {
 /// cuDNN's attention. Throws Error where the model is no Llama of torchtitan's.
 TorchtitanPipeline torchtitan_pipeline(const Choice& choice, const TrialInputs& inputs);
 
-/// Of one of the ranks that share each rank of the pipeline, in order.
+/// Of one of the ranks that share a rank of the pipeline.
+Schedule schedule_of_rank(const TorchtitanPipeline& pipeline, int rank,
+                          std::span<const char* const> steps = eager::parallel::recorded_steps);
+/// The same of each rank of the pipeline, in order.
 std::vector<Schedule> schedules_of_stages(
     const TorchtitanPipeline& pipeline,
     std::span<const char* const> steps = eager::parallel::recorded_steps);

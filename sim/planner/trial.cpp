@@ -181,7 +181,7 @@ Trial try_out(const Choice& choice, const TrialInputs& inputs, const std::stop_t
     if (const auto known = inputs.findings->trial(choice)) return *known;
   const Trial trial =
       is_pipelined(choice) ? try_pipeline(choice, inputs) : try_out_alone(choice, inputs, stop);
-  if (inputs.findings != nullptr) inputs.findings->keep(choice, trial);
+  if (inputs.findings != nullptr && !trial.is_part) inputs.findings->keep(choice, trial);
   return trial;
 }
 

@@ -302,6 +302,16 @@ TEST(PlanOfPipelines, BoundsOfTorchtitansAreNoHigherThanTrials) {
   expect_bounds_below_trials(inputs);
 }
 
+// Four blocks: two stages a rank as well.
+TEST(PlanOfPipelines, BoundsOfTorchtitansWithSeveralStagesAreNoHigherThanTrials) {
+  Inputs inputs = torchtitan_plan();
+  inputs.model = model_of_config(JsonValue::parse(large_head, "config.json"));
+  const std::vector<Choice> choices = choices_of(inputs, 4).choices;
+  EXPECT_TRUE(std::ranges::any_of(
+      choices, [](const Choice& one) { return one.pipeline.stages_per_rank == 2; }));
+  expect_bounds_below_trials(inputs);
+}
+
 TEST(PlanOfPipelines, TheyAreLeftOutOrAskedForAlone) {
   Inputs inputs = native_plan();
   const auto count = [&] {
