@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <initializer_list>
 #include <utility>
 #include <vector>
@@ -154,11 +155,16 @@ std::string layers_of_parts(Moved& keys) {
 
 /// torchtitan's own way to deal out layers, as --pipeline-stages takes it.
 std::string split_of(Moved& keys) {
-  const auto number = [&](std::string_view key, double usual) {
-    return static_cast<std::int64_t>(keys.home_of(key).number(key, usual));
+  const auto fewer_layers = [&](std::string_view key) {
+    constexpr double most = 1'000'000;
+    const double value = keys.home_of(key).number(key, 1);
+    if (value < 0 || value > most || value != std::floor(value))
+      throw keys.home_of(key).error(key, fmt::format("{} is no number of layers", value),
+                                    "give a whole number from 0 on");
+    return static_cast<std::int64_t>(value);
   };
-  const std::int64_t input = number("pipeline_parallel_first_stage_less_layers", 1);
-  const std::int64_t output = number("pipeline_parallel_last_stage_less_layers", 1);
+  const std::int64_t input = fewer_layers("pipeline_parallel_first_stage_less_layers");
+  const std::int64_t output = fewer_layers("pipeline_parallel_last_stage_less_layers");
   constexpr std::string_view per_stage = "pipeline_parallel_layers_per_stage";
   const std::int64_t layers = keys.home_of(per_stage).count(per_stage, 0);
   if (layers > 0) return fmt::format("torchtitan:{},{},{}", input, output, layers);

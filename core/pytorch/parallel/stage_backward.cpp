@@ -164,6 +164,7 @@ void stage_backward_weight(Session& s, const Tensors& weights, const WeightGroup
     results = s.engine().grad({.outputs = begins, .gradients = arrived, .inputs = ends});
     group->gradients.clear();
     for (std::size_t i = 0; i < results.size(); ++i) {
+      if (!results[i].defined()) continue;  // no way leads to it
       const Tensor& weight = weight_of.at(group->weights[i].get());
       if (weight.grad().defined())
         add_(s, weight.grad(), results[i]);

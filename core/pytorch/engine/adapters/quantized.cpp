@@ -75,12 +75,16 @@ std::vector<std::pair<std::string, Tensor>> QuantizedLayer::state() const {
   return tensors;
 }
 
+/// bitsandbytes' quant_type.
+static std::string_view name_of_kind(QuantizationKind kind) {
+  return kind == QuantizationKind::nf4 ? "nf4" : "fp4";
+}
+
 /// pack_dict_to_tensor of what is no tensor: JSON in bytes. The offset's digits are those of zero.
 Tensor QuantizedLayer::packed_description(Session& s) const {
-  const char* kind = settings_.kind == QuantizationKind::nf4 ? "nf4" : "fp4";
-  std::string text =
-      fmt::format(R"({{"quant_type": "{}", "blocksize": {}, "dtype": "{}", "shape": [{}, {}])",
-                  kind, block_elements, name_of(dtype_), shape_[0], shape_[1]);
+  std::string text = fmt::format(
+      R"({{"quant_type": "{}", "blocksize": {}, "dtype": "{}", "shape": [{}, {}])",
+      name_of_kind(settings_.kind), block_elements, name_of(dtype_), shape_[0], shape_[1]);
   if (offset_)
     text +=
         fmt::format(R"(, "nested_blocksize": {}, "nested_dtype": "float32", "nested_offset": 0.0)",
@@ -102,7 +106,9 @@ std::vector<std::pair<std::string, Tensor>> QuantizedLayer::saved_state(Session&
     saved.emplace_back("weight.nested_absmax", second_absmax_);
     saved.emplace_back("weight.nested_quant_map", clone(s, second_code_));
   }
-  saved.emplace_back("weight.quant_state", packed_description(s));
+  saved.emplace_back(
+      fmt::format("weight.quant_state.bitsandbytes__{}", name_of_kind(settings_.kind)),
+      packed_description(s));
   return saved;
 }
 
