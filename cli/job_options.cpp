@@ -115,7 +115,8 @@ void declare_job_options(Command& command, JobOptions& options) {
   command.option("--pipeline-stages", options.pipeline_stages,
                  {"layers|work|time|memory|N,N,...",
                   "deals layers out to stages: as many each (default), as many matrix elements "
-                  "each, by predicted time or memory, or as given"});
+                  "each, by predicted time or memory, or as given; under torchtitan also "
+                  "torchtitan:IN,OUT: embedding and output count as so many layers"});
   command.option("--pipeline-checkpoint", options.pipeline_checkpoint,
                  {"never|except_last|always",
                   "micro-batches of GPipe whose stages run their whole forward again before the "

@@ -243,10 +243,10 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   if (tuning) {
     apply_fine_tuning(std::move(*tuning), question.job.checkpointing, scenario.training.setup);
     apply_free_memory(question.gpu, scenario);
-    if (plan.runtime == Runtime::deepspeed)
+    if (plan.runtime == Runtime::deepspeed && scenario.training.setup.fine_tuning->quantization)
       scenario.training.assumed.emplace_back(
-          "adapters are partitioned as other parameters are: no recording of DeepSpeed confirms "
-          "it");
+          "quantised weights are partitioned as other parameters are: no recording of DeepSpeed "
+          "confirms it");
   }
   apply_checkpointing(question, scenario);
   apply_tokens_per_batch(question.job, scenario.training.setup.world, scenario.job);

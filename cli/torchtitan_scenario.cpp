@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/native/pipeline_stages.h"
 #include "core/pytorch/parallel/model_shape.h"
+#include "core/pytorch/parallel/torchtitan_stages.h"
 #include "core/pytorch/runtimes/training/float8_layers.h"
 #include "core/pytorch/runtimes/training/requested_setup.h"
 #include "sim/planner/torchtitan_pipeline.h"
@@ -302,6 +303,55 @@ void refuse_beside_pipeline(const PytorchQuestion& q, const std::vector<MeshAxis
          "checkpointing of whole stages");
 }
 
+/// What PyTorch runs without an error, and trains wrongly.
+void refuse_lost_gradients(PipelineScheduleKind kind, const Mesh& inside, bool reshards) {
+  if (!splits_backward(kind)) return;
+  if (inside.shard > 1 && reshards)
+    throw Error(
+        {.where = "--strategy",
+         .what = fmt::format("{} asks for a stage's parameters when full_shard has let them "
+                             "go: PyTorch gives gradients to the first stage only",
+                             name_of(kind)),
+         .way_out = "give --strategy shard_grad_op, which torchtitan takes by itself"});
+  if (inside.shard == 1 && inside.replicate > 1)
+    throw Error({.where = "--pipeline-schedule",
+                 .what = fmt::format("{} computes gradients of weights past DDP's hooks: PyTorch "
+                                     "reduces those of the first stage only",
+                                     name_of(kind)),
+                 .way_out = "give Interleaved1F1B, or shard in --mesh"});
+}
+
+constexpr std::string_view stages_option = "--pipeline-stages";
+
+/// How torchtitan deals out layers, where it is asked for or nothing else is; takes the option out.
+std::optional<eager::parallel::TorchtitanSplit> take_split(JobOptions& options) {
+  if (!options.pipeline_stages && !options.job) return eager::parallel::TorchtitanSplit{};
+  if (!options.pipeline_stages) return std::nullopt;
+  const auto split =
+      eager::parallel::parse_torchtitan_split(*options.pipeline_stages, stages_option);
+  if (split) options.pipeline_stages = std::nullopt;
+  return split;
+}
+
+/// torchtitan's numbers of stages and layers where they are not given.
+void deal_out(const std::optional<eager::parallel::TorchtitanSplit>& split, bool stages_given,
+              int ranks, const Model& model, PipelineChoice& pipeline) {
+  if (!model.decoder) return;
+  const auto layers = static_cast<int>(model.decoder->blocks.size());
+  const bool single = has_single_stage(pipeline.schedule);
+  const auto listed = static_cast<int>(pipeline.layers.size());
+  if (!stages_given && split && split->layers_per_stage > 0)
+    pipeline.stages_per_rank =
+        eager::parallel::torchtitan_stages_per_rank(layers, ranks, single, *split, stages_option);
+  else if (!stages_given && listed > 0 && listed % ranks == 0)
+    pipeline.stages_per_rank = listed / ranks;
+  else if (!stages_given && !single)
+    pipeline.stages_per_rank = 2;
+  if (split)
+    pipeline.layers = eager::parallel::torchtitan_layers(layers, ranks * pipeline.stages_per_rank,
+                                                         *split, stages_option);
+}
+
 void check_pipeline(const PytorchQuestion& q, const Job& job, const planner::TorchtitanJob& asked) {
   const int stages = size_of_axis(asked.mesh, "pp");
   if (stages == 1) return;
@@ -311,8 +361,7 @@ void check_pipeline(const PytorchQuestion& q, const Job& job, const planner::Tor
                     .shard = size_of_axis(asked.mesh, "dp_shard")};
   if (const std::string why = planner::why_not_in_torchtitan(inside, asked.precision); !why.empty())
     throw mesh_error(why);
-  // Throws for a schedule that torchtitan is not predicted with.
-  planner::torchtitan_schedule(job.pipeline.schedule, "--pipeline-schedule");
+  refuse_lost_gradients(job.pipeline.schedule, inside, asked.reshards);
   pipeline_setup({.mesh = inside}, job.pipeline, job.accumulate);
 }
 
@@ -358,13 +407,19 @@ Prediction predict_alone(const TorchtitanScenario& scenario, const HardwareProfi
 TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   refuse_foreign(q);
   const std::vector<MeshAxis> axes = mesh_of(q.job, q.place);
-  Job job = sizes_of(q.job, axes.front().size);
+  const int pipeline_ranks = axes.front().size;
+  JobOptions options = q.job;
+  const auto split = pipeline_ranks > 1 ? take_split(options) : std::nullopt;
+  Job job = sizes_of(options, pipeline_ranks);
   TorchtitanScenario scenario{.model = trained_model(job)};
+  if (pipeline_ranks > 1)
+    deal_out(split, q.job.stages_per_rank.has_value() || q.job.job, pipeline_ranks, scenario.model,
+             job.pipeline);
   scenario.mesh = text_of_mesh(axes);
   scenario.place.world = static_cast<int>(product_of(axes));
   scenario.place.rank = rank_of(q.place, scenario.place.world);
   const std::vector<MeshAxis> mesh = used_axes(axes);
-  apply_tokens_per_batch(q.job, copies_of(mesh) * axes.front().size, job);
+  apply_tokens_per_batch(q.job, copies_of(mesh) * pipeline_ranks, job);
   const eager::parallel::Float8Settings float8 = float8_of(q, mesh, scenario.assumed);
   scenario.compiled = compiled_of(q, mesh);
   planner::TorchtitanJob asked{.model = scenario.model,
@@ -395,6 +450,15 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   if (size_of_axis(settings.mesh, "tp") > 1)
     scenario.assumed.emplace_back(
         "sequence parallel norms, loss parallel, synchronous tensor parallelism");
+  if (pipeline_ranks > 1 && splits_backward(settings.schedule) && settings.checkpoint_every > 0)
+    scenario.assumed.emplace_back(
+        "checkpointed blocks run again for the input and once more for each of their weights, as "
+        "PyTorch has it where the backward is in two parts");
+  if (pipeline_ranks > 1 && size_of_axis(mesh, "dp_replicate") > 1 &&
+      size_of_axis(mesh, "dp_shard") == 1)
+    scenario.assumed.emplace_back(
+        "DistributedDataParallel around each stage, as torch.distributed.pipelining takes it: "
+        "torchtitan itself has no DDP beside a pipeline");
   return scenario;
 }
 
@@ -405,6 +469,7 @@ JobOptions options_of_pipeline(const planner::Choice& choice, JobOptions job) {
   job.strategy = mesh.shard > 1 ? name_of(choice.sharding) : name_of(ShardingStrategy::full_shard);
   job.pipeline_schedule = name_of(choice.pipeline.schedule);
   job.pipeline_stages = text_of_stages(choice.pipeline);
+  job.stages_per_rank = choice.pipeline.stages_per_rank;
   job.batch = choice.batch;
   job.accumulate = choice.micro_batches;
   job.checkpointing = planner::text_of(choice.checkpointing);
@@ -435,11 +500,7 @@ std::size_t own_stage(const TorchtitanScenario& scenario) {
 }
 
 PipelineSetup setup_of(const TorchtitanScenario& scenario) {
-  const bool gpipe = scenario.settings.schedule == eager::parallel::PipelineSchedule::gpipe;
-  return {.kind = gpipe ? PipelineScheduleKind::gpipe : PipelineScheduleKind::one_f_one_b,
-          .ranks = size_of_axis(scenario.settings.mesh, "pp"),
-          .micro_batches = scenario.settings.micro_batches,
-          .options = {}};
+  return eager::parallel::pipeline_setup_of(scenario.settings);
 }
 
 std::string headline(const TorchtitanScenario& scenario) {

@@ -79,7 +79,10 @@ bool LoraTargets::has(const Candidate& module) const {
   if (config_.all_linear)
     return module.is_linear && !module.is_output_embedding && is_in_layers(module.name);
   if (targets_) return matches(targets_, module.name);
-  return names_end(config_.targets.names, module.name) && is_in_layers(module.name);
+  const std::vector<std::string>& names = config_.targets.names;
+  // A whole name is targeted in whatever layer.
+  if (std::find(names.begin(), names.end(), module.name) != names.end()) return true;
+  return names_end(names, module.name) && is_in_layers(module.name);
 }
 
 std::int64_t LoraTargets::rank_of(std::string_view module_name) const {

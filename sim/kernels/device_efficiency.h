@@ -37,6 +37,9 @@ struct MatmulEfficiency {
   /// The same of batched products in 16 bits whose shortest dimension is none either: of attention
   /// by hand with such heads. None: as of others.
   std::optional<double> unaligned_batch;
+  /// Of the rate of products of 8 bits, where every 128 elements of depth the sums go on in float32
+  /// outside of the tensor cores: all but those of fast accumulation.
+  double precise_sums = 1;
   Duration prologue;  ///< of each wave of tiles: the pipeline fills, the result is written
   /// How much of a last, not full wave is lost: 1: all (data-parallel tiles), 0: none (stream-k).
   double wave_loss = 1;

@@ -30,8 +30,8 @@ MatmulTile read_tile(const JsonValue& value) {
 }
 
 MatmulEfficiency read_matmul(const JsonValue& value) {
-  value.only_keys({"tiles", "reached", "clock", "power", "unaligned", "unaligned_batch", "prologue",
-                   "wave_loss", "origin", "source", "date", "spread"});
+  value.only_keys({"tiles", "reached", "clock", "power", "unaligned", "unaligned_batch",
+                   "precise_sums", "prologue", "wave_loss", "origin", "source", "date", "spread"});
   MatmulEfficiency matmul{.clock = value.at("clock").number(least_share, 1),
                           .power = read_quantity(value.at("power"), parse_power),
                           .unaligned = read_share(value.at("unaligned")),
@@ -40,6 +40,8 @@ MatmulEfficiency read_matmul(const JsonValue& value) {
                           .provenance = read_provenance(value)};
   if (const std::optional<JsonValue> batch = value.find("unaligned_batch"))
     matmul.unaligned_batch = read_share(*batch);
+  if (const std::optional<JsonValue> precise = value.find("precise_sums"))
+    matmul.precise_sums = precise->number(least_share, 1);
   for (const JsonValue& tile : value.at("tiles").elements())
     matmul.tiles.push_back(read_tile(tile));
   if (matmul.tiles.empty()) throw value.at("tiles").error("must name at least one tile");

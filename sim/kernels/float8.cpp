@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -73,7 +74,7 @@ class Caster {
     const bool backward = op.phase == Phase::backward && !op.recomputed;
     const std::int64_t bytes = backward ? bytes_in_backward(op, shape)
                                         : cast_in_forward(op, shape) * cost_.bytes_of_element;
-    op.work = in_eight_bits(op.work);
+    op.work = in_eight_bits(op.work, backward ? kernels_.precise_sums : 1);
     if (bytes > 0) launch_cast(changed, action, Bytes{bytes});
   }
 
@@ -114,9 +115,13 @@ class Caster {
     return shape.m * shape.k + (again && kernels_.casts_weights ? shape.k * shape.n : 0);
   }
 
-  std::uint32_t in_eight_bits(std::uint32_t work) {
+  /// At `rate` of the full rate: as a product that is so much deeper, with rows as aligned.
+  std::uint32_t in_eight_bits(std::uint32_t work, double rate) {
     DeviceWork product = schedule_.works[work];
     product.dtype = eight_bits;
+    constexpr std::int64_t aligned = 16;
+    const double added = static_cast<double>(product.matmul.k) * (1 / rate - 1);
+    product.matmul.k += aligned * std::llround(added / aligned);
     return row_of(product);
   }
 

@@ -29,6 +29,12 @@ struct Float8Kernels {
   /// Source of the latter: torchao float8/float8_tensor_parallel.py (Float8ColwiseParallel,
   /// Float8RowwiseParallel: the gradient of the output).
   bool gathers_casts = false;
+  /// Of the rate of other products, that of products with precise sums (MatmulEfficiency). They are
+  /// those of the backward. Sources: torchao float8/config.py (gemm_config_grad_input,
+  /// gemm_config_grad_weight: no fast accumulation); Transformer Engine pytorch/module/base.py
+  /// (_2X_ACC_DGRAD, _2X_ACC_WGRAD); XLA's, of the precision that flax asks for in the backward
+  /// (openxla/xla pull request 6599).
+  double precise_sums = 1;
   bool operator==(const Float8Kernels&) const = default;
 };
 

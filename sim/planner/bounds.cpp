@@ -66,6 +66,7 @@ struct ShardingBounds {
   PerStep further;       ///< in every micro-batch but the first
   PerStep once;          ///< in the last one
   Duration update;       ///< of the optimizer
+  Duration host;         ///< in every micro-batch, beside what the model's operators take
 };
 
 Group group_of(int stride, int size) {
@@ -290,6 +291,23 @@ class ShardingBounder {
     if (!settings.overlap_comm) result.states.gradients = sharding.per_rank.gradients;
   }
 
+  /// Of a bucket with several gradients stage 3 narrows each for each rank. A gradient to which any
+  /// other can be added is alone in its bucket only if it is the last one.
+  Duration narrowing(const DeepSpeedSettings& settings) const {
+    if (!settings.reduce_scatter) return {};
+    std::int64_t largest = 0, joined = 0;
+    for (const Parameter& parameter : inputs_.model.parameters)
+      if (parameter.trainable) largest = std::max(largest, parameter.elements());
+    for (const Parameter& parameter : inputs_.model.parameters)
+      joined +=
+          parameter.trainable && parameter.elements() + largest <= settings.reduce_bucket_elements;
+    Schedule recorded;
+    recorded.memory = MemorySource::caching_allocator;
+    const DeviceClockOptions clock = clock_options(recorded, inputs_.profile);
+    const Duration view{std::min(clock.dispatch_ns(false), clock.dispatch_ns(true))};
+    return view * (std::max<std::int64_t>(0, joined - 1) * choice_.mesh.world());
+  }
+
   /// Stage 3 gathers what is not persistent for each forward. For each backward it gathers the same
   /// again, without what it has kept. The second copy serves all but the first forward.
   void zero3(const DeepSpeedSettings& settings, const ShardingPlan& sharding,
@@ -297,6 +315,7 @@ class ShardingBounder {
     const Dtype dtype = zero_dtype();
     reduce_buckets(settings, time(OperationKind::reduce_scatter, trainable_, dtype, world_), true,
                    result.each);
+    result.host = narrowing(settings);
     std::int64_t gathered = 0, largest = 0;
     for (const PlannedPartition& partition : sharding.partitions) {
       if (partition.persistent) continue;
@@ -377,7 +396,7 @@ Bounds combined(const Choice& choice, const TrialInputs& inputs, const PlainStep
   const bool native = choice.runtime == Runtime::native;
   const Bytes outside = native ? Bytes{} : inputs.profile.context_memory.value_or(Bytes{});
   return {.time = std::max(device_time(step, compute, sharing_rules(inputs.profile)),
-                           plain.host * choice.micro_batches),
+                           (plain.host + sharding.host) * choice.micro_batches),
           .memory = outside + between +
                     std::max(plain.activations + sharding.gathered + kept, states.gradients)};
 }

@@ -28,11 +28,6 @@ bool has_whole_rounds(const PipelineSetup& setup) {
   return !has_rounds || setup.micro_batches % rounds_of(setup).count == 0;
 }
 
-/// Whether the runtime's pipelines are predicted under that schedule.
-bool has_schedule(Runtime runtime, PipelineScheduleKind kind) {
-  return runtime == Runtime::native || has_single_stage(kind);
-}
-
 /// What is sharded how over the ranks of one stage.
 struct Inside {
   S sharding = S::no_shard;
@@ -69,20 +64,9 @@ class PipelineEnumerator {
       drop(why);
       return std::move(result_);
     }
-    std::vector<std::string_view> absent;
-    for (const WeighedSchedule& schedule : weighed_schedules) {
-      if (!has_schedule(runtime_, schedule.kind)) {
-        absent.push_back(name_of(schedule.kind));
-        continue;
-      }
+    for (const WeighedSchedule& schedule : weighed_schedules)
       for (const std::int64_t ranks : divisors_of(question_.world))
         if (ranks > 1) add(schedule, static_cast<int>(ranks));
-    }
-    if (!absent.empty())
-      drop(
-          fmt::format("only GPipe and 1F1B are predicted under torchtitan; --runtime native weighs "
-                      "{}, too",
-                      fmt::join(absent, ", ")));
     say_what_is_left_out();
     return std::move(result_);
   }
@@ -125,7 +109,14 @@ class PipelineEnumerator {
 
   bool has(const Choice& choice) {
     if (runtime_ == Runtime::native) return true;
-    const std::string why = why_not_in_torchtitan(choice.mesh, choice.precision);
+    std::string why = why_not_in_torchtitan(choice.mesh, choice.precision);
+    if (choice.mesh.shard == 1 && choice.mesh.replicate > 1)
+      why = "torchtitan has no DDP beside a pipeline; simulate predicts it";
+    if (splits_backward(choice.pipeline.schedule) && choice.mesh.shard > 1 &&
+        zero_stage(choice.sharding) == 3)
+      why =
+          "where the backward is split, full_shard inside loses gradients in PyTorch: the "
+          "parameters are let go before they are asked for";
     if (!why.empty()) drop(why);
     return why.empty();
   }
@@ -150,13 +141,24 @@ class PipelineEnumerator {
     return {by_number, by_work};
   }
 
+  bool runs_again_for_each_weight(const Choice& choice) const {
+    return runtime_ != Runtime::native && choice.checkpointing.every > 0 &&
+           splits_backward(choice.pipeline.schedule);
+  }
+
   /// Of blocks, and of GPipe's whole stages.
   void add_checkpointings(Choice choice) {
     constexpr eager::CheckpointChoice of_blocks[] = {
         {}, {.every = 1}, {.every = 1, .selective = true}};
     for (const eager::CheckpointChoice& checkpointing : of_blocks) {
       choice.checkpointing = checkpointing;
-      add_batches(choice);
+      if (runs_again_for_each_weight(choice))
+        drop(
+            "blocks checkpointed where the backward is split: PyTorch runs them again for the "
+            "input "
+            "and for each of their weights");
+      else
+        add_batches(choice);
     }
     if (runtime_ != Runtime::native || choice.pipeline.schedule != PipelineScheduleKind::gpipe)
       return;

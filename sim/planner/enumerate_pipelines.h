@@ -8,10 +8,10 @@
 namespace shardscope::planner {
 
 /// Of the native runtime, or of fsdp2 as torchtitan runs it, on as many ranks as the question has:
-/// every number of stages that divides them under every schedule of `weighed_schedules` (of
-/// torchtitan those with one stage a rank), with every sharding that the ranks of a stage can have
-/// inside, and micro-batches that are at least as many as the stages. `precisions`: that the
-/// runtime has. Why there are none, or not all, is said in `dropped`.
+/// every number of stages that divides them under every schedule of `weighed_schedules`, with every
+/// sharding that the ranks of a stage can have inside, and micro-batches that are at least as many
+/// as the stages. `precisions`: that the runtime has. Why there are none, or not all, is said in
+/// `dropped`.
 Enumeration enumerate_pipelines(const Model& model, const Question& question, Runtime runtime,
                                 const std::vector<TrainingPrecision>& precisions);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <iterator>
 #include <tuple>
 #include <utility>
@@ -287,13 +288,45 @@ void MeshRecordings::keep_not_alike(const std::string& name) {
   latest(name).is_alike = false;
 }
 
-std::shared_ptr<const Schedule> MeshRecordings::of(const Family& family, int ranks) {
-  const auto recorded = [&](int size) {
-    const SizedRecording made{.ranks = size,
-                              .schedule = std::make_shared<const Schedule>(family.record(size))};
-    keep(family.name, made);
-    return made;
+std::optional<SizedRecording> MeshRecordings::kept(const std::string& name, int ranks) {
+  const std::vector<SizedRecording>& all = latest(name).recordings;
+  const auto found = std::ranges::find(all, ranks, &SizedRecording::ranks);
+  return found == all.end() ? std::nullopt : std::optional(*found);
+}
+
+SizedRecording MeshRecordings::recorded(const Family& family, int ranks) {
+  const std::pair key(family.name, ranks);
+  std::promise<SizedRecording> promise;
+  {
+    std::unique_lock lock(mutex_);
+    if (std::optional<SizedRecording> known = kept(family.name, ranks)) return *known;
+    const auto [other, is_ours] = in_work_.try_emplace(key, promise.get_future().share());
+    if (!is_ours) {
+      const std::shared_future<SizedRecording> result = other->second;
+      lock.unlock();
+      return result.get();
+    }
+  }
+  const auto end = [&] {
+    const std::scoped_lock lock(mutex_);
+    in_work_.erase(key);
   };
+  try {
+    const SizedRecording made{.ranks = ranks,
+                              .schedule = std::make_shared<const Schedule>(family.record(ranks))};
+    keep(family.name, made);
+    end();
+    promise.set_value(made);
+    return made;
+  } catch (...) {
+    end();
+    promise.set_exception(std::current_exception());
+    throw;
+  }
+}
+
+std::shared_ptr<const Schedule> MeshRecordings::of(const Family& family, int ranks) {
+  const auto recorded = [&](int size) { return this->recorded(family, size); };
   const Known known = known_of(family.name);
   const std::vector<SizedRecording>& all = known.recordings;
   const auto larger = std::ranges::lower_bound(all, ranks, {}, &SizedRecording::ranks);

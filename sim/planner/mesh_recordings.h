@@ -4,11 +4,14 @@
 
 #include <cstddef>
 #include <functional>
+#include <future>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/schedule/schedule.h"
@@ -57,6 +60,9 @@ class MeshRecordings {
     std::vector<SizedRecording> recordings = {};  ///< by size
     bool is_alike = true;                         ///< as far as is known
   };
+  /// Recorded once, however many threads ask for it at a time.
+  SizedRecording recorded(const Family& family, int ranks);
+  std::optional<SizedRecording> kept(const std::string& name, int ranks);
   Known known_of(const std::string& name);
   void keep(const std::string& name, const SizedRecording& recording);
   void keep_not_alike(const std::string& name);
@@ -65,6 +71,8 @@ class MeshRecordings {
 
   std::mutex mutex_;
   std::list<Known> families_;  ///< the last used first
+  /// That a thread is making, by family and size.
+  std::map<std::pair<std::string, int>, std::shared_future<SizedRecording>> in_work_;
 };
 
 }  // namespace shardscope::planner

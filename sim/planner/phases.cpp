@@ -143,12 +143,20 @@ class Phases {
   /// Whether the library saves the model: what it refuses is no phase.
   bool save() try {
     begin("save");
-    // PeftModel.save_pretrained takes the adapter alone; what is sharded is gathered whole before.
     const bool adapter = setup_.fine_tuning && setup_.fine_tuning->adapter;
-    const eager::NamedTensors state = run_->model().full_state_dict(
-        play_.session(), {.cpu_offload = true, .trainable_only = adapter});
+    const bool gathers = std::holds_alternative<eager::Fsdp1Setup>(setup_.runtime) ||
+                         std::holds_alternative<eager::Fsdp2Setup>(setup_.runtime);
     Bytes host;
-    for (const auto& [name, tensor] : state) host += bytes_on_host(tensor);
+    if (adapter && !gathers) {
+      // PeftModel.save_pretrained takes the adapter alone.
+      for (const SafetensorsTensor& tensor : eager::adapter_tensors(play_.session(), *run_))
+        host += bytes_of(tensor.elements(), tensor.dtype);
+    } else {
+      // What is sharded is gathered whole before.
+      for (const auto& [name, tensor] : eager::full_state_dict(
+               play_.session(), *run_, {.cpu_offload = true, .trainable_only = adapter}))
+        host += bytes_on_host(tensor);
+    }
     end("save", host);
     return true;
   } catch (const Refusal&) {

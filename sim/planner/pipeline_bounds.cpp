@@ -180,6 +180,8 @@ struct KeptOfStage {
 };
 Bytes held_unsharded(const Choice& choice, std::int64_t trained, const KeptOfStage& of) {
   const Bytes kept = of.most;
+  // With several stages a rank some may have reduced their gradients before others begin.
+  if (!has_single_stage(choice.pipeline.schedule)) return kept;
   if (choice.precision == TrainingPrecision::bf16 || choice.micro_batches < 2) return kept;
   const bool reshards = zero_stage(choice.sharding) == 3;
   const Dtype gathered = compute_dtype(choice.precision).value_or(Dtype::float32);
@@ -194,6 +196,58 @@ Bytes outputs_of(const Choice& choice, const TrialInputs& inputs) {
   const std::int64_t tokens = choice.batch * choice.micro_batches * inputs.training.length;
   return bytes_of(tokens * inputs.model.decoder->vocabulary,
                   compute_dtype(choice.precision).value_or(parameter_dtype(choice.precision)));
+}
+
+/// What torchtitan's ranks hold whole of a stage beside activations.
+struct WholeOfStage {
+  Bytes parameters;  ///< gathered by its first forward, until its last backward
+  Bytes gradients;   ///< of its first backward of weights, reduced after its last one
+  Bytes output;      ///< of a micro-batch, kept until the step ends: the last stage's
+};
+
+std::vector<WholeOfStage> whole_of_stages(const Choice& choice, const std::vector<int>& blocks,
+                                          const ModelElements& model, const TrialInputs& inputs) {
+  std::vector<WholeOfStage> stages(blocks.size());
+  const Dtype gathered = compute_dtype(choice.precision).value_or(Dtype::float32);
+  const bool keeps_parameters = zero_stage(choice.sharding) == 2 && choice.mesh.shard > 1;
+  std::size_t next = 0;
+  for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
+    std::int64_t trained = 0;
+    for (int block = 0; block < blocks[stage]; ++block) trained += model.blocks[next++].trained;
+    if (keeps_parameters) stages[stage].parameters = bytes_of(trained, gathered);
+    // Weights' gradients of a split backward may stay in the dtype that computes.
+    stages[stage].gradients =
+        bytes_of(trained, splits_backward(choice.pipeline.schedule) ? gathered : Dtype::float32);
+  }
+  const std::int64_t tokens = choice.batch * inputs.training.length;
+  stages.back().output =
+      bytes_of(tokens * inputs.model.decoder->vocabulary,
+               compute_dtype(choice.precision).value_or(parameter_dtype(choice.precision)));
+  return stages;
+}
+
+/// The most of activations, and of what is whole beside them, in a rank's order.
+Bytes held_in_order(const ActionOrder& order, const StageCosts& costs,
+                    const std::vector<WholeOfStage>& whole, int micro_batches) {
+  struct Done {
+    int forwards = 0, weights = 0;
+  };
+  std::vector<Done> done(whole.size());
+  Bytes held, most;
+  for (const ActionSlot& slot : order)
+    for (const Action& action : slot.actions()) {
+      const auto at = static_cast<std::size_t>(action.stage);
+      const WholeOfStage& stage = whole[at];
+      if (action.kind == ActionKind::forward) {
+        if (done[at].forwards++ == 0) held += stage.parameters;
+        most = std::max(most, held += costs.kept[at] + stage.output);
+      }
+      if (is_input_backward(action.kind)) held -= costs.kept[at];
+      if (!ends_weight_gradient(action.kind)) continue;
+      if (done[at].weights++ == 0) most = std::max(most, held += stage.gradients);
+      if (done[at].weights == micro_batches) held -= stage.gradients + stage.parameters;
+    }
+  return most;
 }
 
 /// Kernels that share a host's cores never take less than while the best number of stages computes.
@@ -295,6 +349,7 @@ Bounds PipelineBounds::of(const Choice& choice) const {
   const StageCosts stages = stage_costs(model, blocks);
   const int again = checkpointed_micro_batches(choice.pipeline.checkpoint, choice.micro_batches);
   const std::vector<PartElements> elements = elements_of_ranks(elements_, blocks, setup);
+  const std::vector<WholeOfStage> whole = whole_of_stages(choice, blocks, elements_, inputs_);
   const Precision precision = native_strategy(choice, inputs_.model).precision;
   const StageCommunication communication(choice, inputs_, precision);
   const Duration computing =
@@ -305,6 +360,11 @@ Bounds PipelineBounds::of(const Choice& choice) const {
     const ModelStates states = states_of(choice, elements[at].trained, inputs_);
     const Bytes kept = kept_in_order(orders_.at(order_key(setup))[at], stages, again);
     bounds.time = std::max(bounds.time, communication.of(rank, elements[at]));
+    if (choice.runtime != Runtime::native && choice.precision != TrainingPrecision::bf16) {
+      const Bytes held =
+          held_in_order(orders_.at(order_key(setup))[at], stages, whole, choice.micro_batches);
+      bounds.memory = std::max(bounds.memory, states.parameters + states.optimizer_states + held);
+    }
     const Bytes beside =
         choice.runtime == Runtime::native
             ? std::max(kept, states.gradients)

@@ -70,21 +70,25 @@ std::size_t neediest(const std::vector<Prediction>& ranks) {
   return static_cast<std::size_t>(most - ranks.begin());
 }
 
-/// Its first step is not needed: the second is the one that repeats.
+/// Its first step is not needed: the second is the one that repeats. The first rank that does not
+/// fit ends it.
 Trial try_torchtitan(const Choice& choice, const TrialInputs& inputs) {
   static constexpr std::array soon{"1", "steady"};
-  const std::vector<Schedule> schedules =
-      schedules_of_stages(torchtitan_pipeline(choice, inputs), soon);
-  Trial trial{.time = {.span = step_of_recorded_pipeline(schedules, inputs.profile)},
-              .allocated = {},
-              .outside = {}};
-  for (const Schedule& schedule : schedules) {
+  const TorchtitanPipeline pipeline = torchtitan_pipeline(choice, inputs);
+  const Bytes memory = inputs.profile.memory;
+  std::vector<Schedule> schedules;
+  Trial trial;
+  for (int rank = 0; rank < choice.mesh.pipeline; ++rank) {
+    const Schedule& schedule = schedules.emplace_back(schedule_of_rank(pipeline, rank, soon));
     const Bytes allocated = allocated_peak(schedule);
     const Bytes outside = outside_bytes(schedule, inputs.profile);
     if (allocated + outside <= trial.needed()) continue;
     trial.allocated = allocated;
     trial.outside = outside;
+    trial.is_part = memory > Bytes{} && trial.needed() + inputs.margin > memory;
+    if (trial.is_part) return trial;
   }
+  trial.time.span = step_of_recorded_pipeline(schedules, inputs.profile);
   return trial;
 }
 
@@ -103,12 +107,10 @@ FullSimulation simulate_torchtitan(const Choice& choice, const TrialInputs& inpu
 }
 
 ChoiceFigures figures_of_torchtitan(const Choice& choice, const TrialInputs& inputs) {
-  std::vector<Prediction> ranks =
-      predict_stages(torchtitan_pipeline(choice, inputs), inputs.profile);
-  Prediction& most = ranks[neediest(ranks)];
-  ChoiceFigures figures{.summary = std::move(most.summary)};
-  if (!figures.summary.out_of_memory)
-    figures.moves = step_time_moves(most.schedule, inputs.profile);
+  StagesWithMoves played =
+      predict_stages_with_moves(torchtitan_pipeline(choice, inputs), inputs.profile);
+  ChoiceFigures figures{.summary = std::move(played.stages[neediest(played.stages)].summary)};
+  if (!figures.summary.out_of_memory) figures.moves = played.moves;
   return figures;
 }
 

@@ -30,7 +30,7 @@ Schedule recorded_once(const Choice& choice, const TrialInputs& inputs) {
   constexpr std::array once{"once"};
   return eager::recorded_schedule(inputs.model, inputs.config, setup,
                                   eager::kernel_device(setup.session.compute_capability),
-                                  {.labels = once});
+                                  {.labels = once, .shapes = false});
 }
 
 Bytes activations_of_program(const Schedule& schedule) {

@@ -298,7 +298,11 @@ class Search {
     const auto lost = [&](Reason reason) {
       lose(contender.choice, reason, trial.time.span, trial.needed(), contender.is_estimate);
     };
-    if (exceeds(trial.needed())) return lost(Reason::out_of_memory);
+    if (exceeds(trial.needed())) {
+      lost(Reason::out_of_memory);
+      outcomes_[contender.choice].is_least = trial.is_part;
+      return;
+    }
     if (is_too_slow(trial.time.span)) return lost(Reason::too_slow);
     const auto place = std::upper_bound(
         contenders_.begin(), contenders_.end(), contender,

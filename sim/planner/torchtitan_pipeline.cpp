@@ -17,7 +17,7 @@ namespace {
 using eager::parallel::MeshAxis;
 using eager::parallel::ParallelSettings;
 
-int stages_of(const TorchtitanPipeline& pipeline) { return pipeline.settings.mesh.front().size; }
+int ranks_of(const TorchtitanPipeline& pipeline) { return pipeline.settings.mesh.front().size; }
 
 /// torchtitan's order: pp, dp_replicate, dp_shard. Without several shards it shards nothing.
 std::vector<MeshAxis> axes_of(const Mesh& mesh) {
@@ -48,26 +48,26 @@ void set_checkpointing(const eager::CheckpointChoice& choice, const Model& model
 }
 
 void set_pipeline(const TorchtitanJob& job, ParallelSettings& settings) {
-  const int stages = job.mesh.front().size;
-  settings.schedule = torchtitan_schedule(job.pipeline.schedule, "--pipeline-schedule");
+  settings.schedule = job.pipeline.schedule;
+  settings.stages_per_rank = job.pipeline.stages_per_rank;
+  const int stages = job.mesh.front().size * job.pipeline.stages_per_rank;
   for (const int layers : blocks_of_stages(job.model, job.pipeline, stages, "--pipeline-stages"))
     settings.stage_layers.push_back(layers);
   settings.batch *= job.micro_batches;
 }
 
 PredictedPipeline predicted_pipeline(const TorchtitanPipeline& pipeline) {
-  const bool gpipe = pipeline.settings.schedule == eager::parallel::PipelineSchedule::gpipe;
-  PredictedPipeline result{
-      .schedule = std::string(
-          name_of(gpipe ? PipelineScheduleKind::gpipe : PipelineScheduleKind::one_f_one_b)),
-      .stages = {},
-      .layers = {}};
-  for (int stage = 0; stage < stages_of(pipeline); ++stage) {
-    const ParallelSettings& settings = pipeline.settings;
-    result.stages.push_back({stage});
-    result.layers.push_back(static_cast<int>(
-        settings.stage_layers.empty() ? settings.shape.layers / stages_of(pipeline)
-                                      : settings.stage_layers[static_cast<std::size_t>(stage)]));
+  const ParallelSettings& settings = pipeline.settings;
+  const std::vector<int> rank_of_stage =
+      rank_of_stages(eager::parallel::pipeline_setup_of(settings));
+  const auto ranks = static_cast<std::size_t>(ranks_of(pipeline));
+  PredictedPipeline result{.schedule = std::string(name_of(settings.schedule)),
+                           .stages = std::vector<std::vector<int>>(ranks),
+                           .layers = std::vector<int>(ranks, 0)};
+  for (std::size_t stage = 0; stage < rank_of_stage.size(); ++stage) {
+    const auto rank = static_cast<std::size_t>(rank_of_stage[stage]);
+    result.stages[rank].push_back(static_cast<int>(stage));
+    result.layers[rank] += static_cast<int>(settings.stage_layers[stage]);
   }
   return result;
 }
@@ -134,18 +134,6 @@ std::vector<Schedule> small_stages(const Choice& choice, const TrialInputs& inpu
 
 }  // namespace
 
-eager::parallel::PipelineSchedule torchtitan_schedule(PipelineScheduleKind kind,
-                                                      std::string_view where) {
-  using enum eager::parallel::PipelineSchedule;
-  if (kind == PipelineScheduleKind::gpipe) return gpipe;
-  if (kind == PipelineScheduleKind::one_f_one_b) return one_forward_one_backward;
-  throw Error({.where = std::string(where),
-               .what = fmt::format("{} is not predicted under torchtitan, only the schedules with "
-                                   "one stage a rank",
-                                   name_of(kind)),
-               .way_out = "give GPipe or 1F1B, or predict it with --runtime native"});
-}
-
 ParallelSettings torchtitan_settings(const TorchtitanJob& job) {
   ParallelSettings settings{.shape = eager::parallel::llama_shape(job.model),
                             .mesh = job.mesh,
@@ -182,34 +170,63 @@ TorchtitanPipeline torchtitan_pipeline(const Choice& choice, const TrialInputs& 
           .allocator = inputs.allocator};
 }
 
+Schedule schedule_of_rank(const TorchtitanPipeline& pipeline, int rank,
+                          std::span<const char* const> steps) {
+  const int ranks_of_stage = pipeline.place.world / ranks_of(pipeline);
+  Schedule schedule = eager::parallel::recorded_training(
+      pipeline.settings,
+      {.world = pipeline.place.world,
+       .rank = rank * ranks_of_stage + pipeline.place.rank % ranks_of_stage},
+      pipeline.session, eager::kernel_device(pipeline.session.compute_capability), steps);
+  schedule.strategy.runtime = Runtime::fsdp2;
+  schedule.strategy.mesh.pipeline = ranks_of(pipeline);
+  schedule.workload.batch = pipeline.settings.batch / pipeline.settings.micro_batches;
+  schedule.workload.length = pipeline.settings.length;
+  schedule.workload.micro_batches = pipeline.settings.micro_batches;
+  schedule.assumed = pipeline.assumed;
+  return schedule;
+}
+
 std::vector<Schedule> schedules_of_stages(const TorchtitanPipeline& pipeline,
                                           std::span<const char* const> steps) {
-  std::vector<Schedule> schedules = eager::parallel::recorded_stages(
-      pipeline.settings, pipeline.place, pipeline.session,
-      eager::kernel_device(pipeline.session.compute_capability), steps);
-  for (Schedule& schedule : schedules) {
-    schedule.strategy.runtime = Runtime::fsdp2;
-    schedule.strategy.mesh.pipeline = stages_of(pipeline);
-    schedule.workload.batch = pipeline.settings.batch / pipeline.settings.micro_batches;
-    schedule.workload.length = pipeline.settings.length;
-    schedule.workload.micro_batches = pipeline.settings.micro_batches;
-    schedule.assumed = pipeline.assumed;
-  }
+  std::vector<Schedule> schedules;
+  for (int rank = 0; rank < ranks_of(pipeline); ++rank)
+    schedules.push_back(schedule_of_rank(pipeline, rank, steps));
   return schedules;
+}
+
+namespace {
+
+PredictedRun predicted_run(const TorchtitanPipeline& pipeline) {
+  return {.strategy = pipeline.strategy,
+          .runtime = "torchtitan",
+          .precision = pipeline.precision,
+          .compute = pipeline.precision == "fp32" ? Dtype::float32 : Dtype::bfloat16,
+          .tokens_per_step = tokens_per_step(pipeline),
+          .allocator = pipeline.allocator};
+}
+
+}  // namespace
+
+StagesWithMoves predict_stages_with_moves(const TorchtitanPipeline& pipeline,
+                                          const HardwareProfile& profile) {
+  // The second step takes as long as the one that repeats.
+  static constexpr std::array soon{"1", "steady"};
+  const StepTimeMoves moves =
+      step_time_moves_of_recorded(schedules_of_stages(pipeline, soon), profile);
+  return {
+      .stages = predict_recorded_pipeline(schedules_of_stages(pipeline), predicted_run(pipeline),
+                                          predicted_pipeline(pipeline), profile, moves),
+      .moves = moves};
 }
 
 std::vector<Prediction> predict_stages(const TorchtitanPipeline& pipeline,
                                        const HardwareProfile& profile, bool with_band) {
-  return predict_recorded_pipeline(
-      schedules_of_stages(pipeline),
-      {.strategy = pipeline.strategy,
-       .runtime = "torchtitan",
-       .precision = pipeline.precision,
-       .compute = pipeline.precision == "fp32" ? Dtype::float32 : Dtype::bfloat16,
-       .tokens_per_step = tokens_per_step(pipeline),
-       .allocator = pipeline.allocator,
-       .with_band = with_band},
-      predicted_pipeline(pipeline), profile);
+  if (with_band) return predict_stages_with_moves(pipeline, profile).stages;
+  PredictedRun run = predicted_run(pipeline);
+  run.with_band = false;
+  return predict_recorded_pipeline(schedules_of_stages(pipeline), run, predicted_pipeline(pipeline),
+                                   profile);
 }
 
 ModelCosts torchtitan_costs(const Choice& choice, const TrialInputs& inputs) {
@@ -228,8 +245,6 @@ ModelCosts torchtitan_costs(const Choice& choice, const TrialInputs& inputs) {
 }
 
 std::string why_not_in_torchtitan(const Mesh& mesh, TrainingPrecision precision) {
-  if (mesh.shard == 1 && mesh.replicate > 1)
-    return "replicas without shards are DDP, which is not predicted inside a stage";
   if (mesh.shard == 1 && precision == TrainingPrecision::bf16_mixed)
     return "torchtitan has mixed precision inside a stage only with FSDP2, over 2 ranks or more";
   return {};

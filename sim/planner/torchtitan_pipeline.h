@@ -41,15 +41,14 @@ struct TorchtitanPipeline {
   std::vector<std::string> assumed = {};
 };
 
-/// The schedules that are predicted: those with one stage a rank. Throws Error naming `where`.
-eager::parallel::PipelineSchedule torchtitan_schedule(PipelineScheduleKind kind,
-                                                      std::string_view where);
-
 /// Of a choice of fsdp2 with a pipeline. torchtitan's loop: fused AdamW, loss outside of the model,
 /// cuDNN's attention. Throws Error where the model is no Llama of torchtitan's.
 TorchtitanPipeline torchtitan_pipeline(const Choice& choice, const TrialInputs& inputs);
 
-/// Of one rank of every stage, in order.
+/// Of one of the ranks that share a rank of the pipeline.
+Schedule schedule_of_rank(const TorchtitanPipeline& pipeline, int rank,
+                          std::span<const char* const> steps = eager::parallel::recorded_steps);
+/// The same of each rank of the pipeline, in order.
 std::vector<Schedule> schedules_of_stages(
     const TorchtitanPipeline& pipeline,
     std::span<const char* const> steps = eager::parallel::recorded_steps);
@@ -61,6 +60,13 @@ ModelCosts torchtitan_costs(const Choice& choice, const TrialInputs& inputs);
 /// By rank of the pipeline.
 std::vector<Prediction> predict_stages(const TorchtitanPipeline& pipeline,
                                        const HardwareProfile& profile, bool with_band = true);
+
+struct StagesWithMoves {
+  std::vector<Prediction> stages;  ///< by rank of the pipeline
+  StepTimeMoves moves;             ///< of all of them together
+};
+StagesWithMoves predict_stages_with_moves(const TorchtitanPipeline& pipeline,
+                                          const HardwareProfile& profile);
 
 /// Why torchtitan has no such ranks inside a stage, or they are not predicted; empty: they are.
 std::string why_not_in_torchtitan(const Mesh& mesh, TrainingPrecision precision);

@@ -54,7 +54,8 @@ eager::RecordedSteps trial_steps(const Choice& choice) {
   const bool settles_later =
       choice.runtime == Runtime::ddp || (is_zero3 && choice.micro_batches == 1);
   return {.labels = settles_later ? std::span<const char* const>(eager::training_steps) : soon,
-          .left_out = std::max(0, choice.micro_batches - settling)};
+          .left_out = std::max(0, choice.micro_batches - settling),
+          .shapes = false};
 }
 
 /// The same with as many micro-batches as have to be recorded.
@@ -180,7 +181,7 @@ Trial try_out(const Choice& choice, const TrialInputs& inputs, const std::stop_t
     if (const auto known = inputs.findings->trial(choice)) return *known;
   const Trial trial =
       is_pipelined(choice) ? try_pipeline(choice, inputs) : try_out_alone(choice, inputs, stop);
-  if (inputs.findings != nullptr) inputs.findings->keep(choice, trial);
+  if (inputs.findings != nullptr && !trial.is_part) inputs.findings->keep(choice, trial);
   return trial;
 }
 

@@ -129,7 +129,8 @@ WrittenChoice job_of(const Choice& choice, const WrittenFrom& from) {
 /// One list of modules for each stage.
 std::string modules_of_stages(const Choice& choice, const Model& model) {
   const std::vector<int> layers =
-      blocks_of_stages(model, choice.pipeline, choice.mesh.pipeline, "--pipeline-stages");
+      blocks_of_stages(model, choice.pipeline,
+                       choice.mesh.pipeline * choice.pipeline.stages_per_rank, "--pipeline-stages");
   std::string text;
   int next = 0;
   for (std::size_t stage = 0; stage < layers.size(); ++stage) {

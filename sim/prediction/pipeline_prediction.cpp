@@ -1,15 +1,18 @@
 #include "sim/prediction/pipeline_prediction.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <utility>
 
 #include "core/base/error.h"
 #include "sim/cost/cost_model.h"
-#include "sim/engine/peer_arrivals.h"
+#include "sim/engine/clock_options.h"
+#include "sim/engine/ranks_together.h"
 #include "sim/engine/simulate.h"
 #include "sim/engine/simulate_together.h"
 #include "sim/prediction/memory_allowances.h"
+#include "sim/prediction/rank_prediction.h"
 #include "sim/prediction/run_facts.h"
 
 namespace shardscope {
@@ -68,11 +71,52 @@ PipelineSummary pipeline_of(const std::vector<Prediction>& predictions,
   return result;
 }
 
+void check(const RanksTogether& together) {
+  if (!together) throw Error({.where = "simulation", .what = together.endless_wait});
+}
+
 std::vector<PeerArrivals> arrivals_of(std::span<const Schedule> schedules,
                                       const HardwareProfile& profile) {
   RanksTogether together = peer_arrivals(schedules, profile);
-  if (!together) throw Error({.where = "simulation", .what = together.endless_wait});
+  check(together);
   return std::move(together.arrivals);
+}
+
+Duration longest_step(std::span<const Schedule> schedules, std::span<const StepCosts> costs) {
+  const PlayedTogether played = play_ranks_together(schedules, costs);
+  check(played.ranks);
+  return std::ranges::max(played.last_steps);
+}
+
+/// The longest step of a rank where the costs of groups are multiplied.
+ScaledStep scaled_longest(std::span<const Schedule> schedules, const HardwareProfile& profile) {
+  std::vector<StepCosts> costs;
+  std::vector<std::vector<CostGroup>> groups;
+  std::array<bool, cost_group_count> is_present{};
+  is_present[static_cast<std::size_t>(CostGroup::host)] = true;
+  for (const Schedule& schedule : schedules) {
+    costs.push_back(costs_of(schedule, profile));
+    std::vector<CostGroup>& own = groups.emplace_back();
+    for (const Operation& op : schedule.operations) {
+      own.push_back(cost_group(schedule, op, profile));
+      is_present[static_cast<std::size_t>(own.back())] = true;
+    }
+  }
+  const Duration unmoved = longest_step(schedules, costs);
+  return [schedules, costs, groups, is_present, unmoved](const GroupValues& factors) {
+    const auto factor = [&](CostGroup group) { return factors[static_cast<std::size_t>(group)]; };
+    bool moves = false;
+    for (std::size_t group = 0; group < cost_group_count; ++group)
+      moves |= is_present[group] && factors[group] != 1;
+    if (!moves) return unmoved;
+    std::vector<StepCosts> moved = costs;
+    for (std::size_t rank = 0; rank < moved.size(); ++rank) {
+      for (std::size_t i = 0; i < groups[rank].size(); ++i)
+        moved[rank].times[i] = scaled(costs[rank].times[i], factor(groups[rank][i]));
+      moved[rank].clock = with_host_times(costs[rank].clock, factor(CostGroup::host));
+    }
+    return longest_step(schedules, moved);
+  };
 }
 
 /// What all ranks have in common.
@@ -129,17 +173,56 @@ std::vector<Prediction> predict_pipeline(std::vector<Schedule> schedules,
   return predictions;
 }
 
+StepTimeMoves step_time_moves_of_recorded(std::span<const Schedule> schedules,
+                                          const HardwareProfile& profile) {
+  return step_time_moves(scaled_longest(schedules, profile), spreads_of(profile));
+}
+
+namespace {
+
+/// Those that end sooner wait for the one that takes longest.
+std::vector<Prediction> predict_ranks(std::vector<Schedule> schedules, const PredictedRun& run,
+                                      const HardwareProfile& profile, StepOfAllRanks step) {
+  std::vector<PeerArrivals> arrivals = arrivals_of(schedules, profile);
+  std::vector<Prediction> predictions;
+  const auto predicted = [&](Schedule schedule, std::size_t rank) {
+    PredictedRun own = run;
+    own.with_band = false;
+    own.peers = arrivals[rank];
+    return predict_rank(std::move(schedule), own, step, profile);
+  };
+  for (std::size_t rank = 0; rank < schedules.size(); ++rank)
+    predictions.push_back(predicted(std::move(schedules[rank]), rank));
+  for (const Prediction& one : predictions)
+    step.least = std::max(step.least, one.summary.time.span);
+  for (std::size_t rank = 0; rank < predictions.size(); ++rank)
+    if (predictions[rank].summary.time.span < step.least)
+      predictions[rank] = predicted(std::move(predictions[rank].schedule), rank);
+  return predictions;
+}
+
+}  // namespace
+
 std::vector<Prediction> predict_recorded_pipeline(std::vector<Schedule> schedules,
                                                   const PredictedRun& run,
                                                   const PredictedPipeline& pipeline,
                                                   const HardwareProfile& profile) {
-  std::vector<PeerArrivals> arrivals = arrivals_of(schedules, profile);
-  std::vector<Prediction> predictions;
-  for (std::size_t rank = 0; rank < schedules.size(); ++rank) {
-    PredictedRun own = run;
-    own.peers = std::move(arrivals[rank]);
-    predictions.push_back(predict(std::move(schedules[rank]), own, profile));
+  if (run.with_band) {
+    const StepTimeMoves moves = step_time_moves_of_recorded(schedules, profile);
+    return predict_recorded_pipeline(std::move(schedules), run, pipeline, profile, moves);
   }
+  std::vector<Prediction> predictions = predict_ranks(std::move(schedules), run, profile, {});
+  tell_of_all(pipeline, predictions);
+  return predictions;
+}
+
+std::vector<Prediction> predict_recorded_pipeline(std::vector<Schedule> schedules,
+                                                  const PredictedRun& run,
+                                                  const PredictedPipeline& pipeline,
+                                                  const HardwareProfile& profile,
+                                                  const StepTimeMoves& moves) {
+  std::vector<Prediction> predictions =
+      predict_ranks(std::move(schedules), run, profile, {.band = step_time_band(moves)});
   tell_of_all(pipeline, predictions);
   return predictions;
 }

@@ -34,14 +34,24 @@ std::vector<Prediction> predict_pipeline(std::vector<Schedule> schedules,
                                          const HardwareProfile& profile,
                                          const StepTimeMoves& moves);
 
-/// The same of schedules with host programs, recorded on one rank of each stage. `run` is of all of
-/// them. Each rank is played with its allocator, and waits for the others where they meet
-/// (sim/engine/peer_arrivals.h). Ranks need not meet at the end of a step, so each has a step time
-/// of its own; its band is that of the rank without the others.
+/// The same of schedules with host programs, recorded on one rank of each place in the pipeline.
+/// `run` is of all of them. Each rank is played with its allocator, and waits for the others where
+/// they meet (sim/engine/peer_arrivals.h). The step time of all of them is that of the rank that
+/// takes longest, and so is the band where `run` asks for one.
 std::vector<Prediction> predict_recorded_pipeline(std::vector<Schedule> schedules,
                                                   const PredictedRun& run,
                                                   const PredictedPipeline& pipeline,
                                                   const HardwareProfile& profile);
+/// `moves`: `step_time_moves_of_recorded` of the schedules.
+std::vector<Prediction> predict_recorded_pipeline(std::vector<Schedule> schedules,
+                                                  const PredictedRun& run,
+                                                  const PredictedPipeline& pipeline,
+                                                  const HardwareProfile& profile,
+                                                  const StepTimeMoves& moves);
+/// How much the step of all ranks together is off, see band.h. Throws Error where they wait for
+/// each other without end.
+StepTimeMoves step_time_moves_of_recorded(std::span<const Schedule> schedules,
+                                          const HardwareProfile& profile);
 /// The step time of the rank that takes longest, on devices that never run out of memory. Throws
 /// Error as above.
 Duration step_of_recorded_pipeline(std::span<const Schedule> schedules,

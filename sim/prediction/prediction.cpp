@@ -11,6 +11,7 @@
 #include "sim/prediction/band.h"
 #include "sim/prediction/memory_allowances.h"
 #include "sim/prediction/outside_memory.h"
+#include "sim/prediction/rank_prediction.h"
 #include "sim/prediction/run_facts.h"
 
 namespace shardscope {
@@ -75,8 +76,10 @@ Prediction predict_arena(Schedule schedule, const PredictedRun& run,
   return result;
 }
 
-Prediction predict_program(Schedule schedule, const PredictedRun& run,
-                           const HardwareProfile& profile) {
+}  // namespace
+
+Prediction predict_rank(Schedule schedule, const PredictedRun& run, const StepOfAllRanks& step,
+                        const HardwareProfile& profile) {
   RunFacts facts = facts_of(schedule, run, profile);
   facts.outside_items = outside_items(schedule, profile);
   facts.outside = outside_bytes(schedule, profile);
@@ -90,11 +93,18 @@ Prediction predict_program(Schedule schedule, const PredictedRun& run,
   Simulation simulation = simulate(result.schedule, profile, allocator, run.peers);
   facts.steps = steps_of(result.schedule, simulation, facts.outside);
   facts.allowances = memory_allowances(result.schedule, run, profile, most_reserved(facts.steps));
+  if (!simulation.out_of_memory) {
+    TimeWindow& steady = facts.steps.back().window;
+    steady.end = std::max(steady.end, steady.begin + step.least);
+  }
   if (simulation.out_of_memory) {
     const Bytes left = facts.device_memory.value_or(Bytes{}) - facts.outside;
     facts.out_of_memory = failure_of(result.schedule, *simulation.out_of_memory, left);
     if (simulation.out_of_memory->operation)
       result.out_of_memory_at = simulation.out_of_memory->operation;
+  } else if (step.band) {
+    facts.low_factor = step.band->low_factor;
+    facts.high_factor = step.band->high_factor;
   } else if (run.with_band) {
     set_band(result.schedule, profile, facts);
   }
@@ -102,8 +112,6 @@ Prediction predict_program(Schedule schedule, const PredictedRun& run,
   result.summary = summarize(result.trace, facts);
   return result;
 }
-
-}  // namespace
 
 PredictedRun native_run(const Schedule& schedule) {
   const Strategy& strategy = schedule.strategy;
@@ -119,7 +127,7 @@ PredictedRun native_run(const Schedule& schedule) {
 Prediction predict(Schedule schedule, const PredictedRun& run, const HardwareProfile& profile) {
   return schedule.memory == MemorySource::arena
              ? predict_arena(std::move(schedule), run, profile)
-             : predict_program(std::move(schedule), run, profile);
+             : predict_rank(std::move(schedule), run, {}, profile);
 }
 
 }  // namespace shardscope

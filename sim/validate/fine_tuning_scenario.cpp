@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -19,14 +20,28 @@
 namespace shardscope {
 namespace {
 
+/// A chip's figures: TFLOP/s dense, products accumulated in float32; GB/s. Sources: NVIDIA Ampere
+/// GA102 white paper V2.1 (RTX 3090, RTX A6000), data sheets of A10G and T4, Ada white paper V2.02
+/// with NVIDIA's page of the RTX 4070 Ti SUPER.
+struct Chip {
+  int multiprocessors;
+  double boost_megahertz, l2_mebibytes, watts, float32, tf32, half, gigabytes_per_s;
+};
+constexpr Chip ga102{82, 1695, 6, 350, 35.6, 35.6, 71.2, 936};
+constexpr Chip a10g{80, 1710, 6, 300, 35, 35, 70, 600};
+constexpr Chip a6000{84, 1800, 6, 300, 38.7, 77.4, 154.8, 768};
+constexpr Chip t4{40, 1590, 4, 70, 8.1, 8.1, 65, 320};
+constexpr Chip ad103{66, 2610, 48, 285, 44.1, 44.1, 88.2, 672};
+
 /// Cards by a word of their name. What is not a profile of its own has the figures of a near one,
-/// its own memory and capability. Source of memory: what the CUDA driver reports, MiB.
+/// with its own memory, capability and chip. Source of memory: what the CUDA driver reports, MiB.
 struct Card {
   std::string_view word, profile;
   std::int64_t mib = 0;  ///< 0: the profile's
   int capability = 0;
+  const Chip* chip = nullptr;  ///< null: the profile's
 };
-constexpr std::array<Card, 24> cards{{{"A800", "a800_80gb"},
+constexpr std::array<Card, 25> cards{{{"A800", "a800_80gb"},
                                       {"SXM4-40GB", "a100_40gb"},
                                       {"A100-40GB", "a100_40gb"},
                                       {"A100 40GB", "a100_40gb"},
@@ -37,11 +52,12 @@ constexpr std::array<Card, 24> cards{{{"A800", "a800_80gb"},
                                       {"L40S", "l40s"},
                                       {"4090", "rtx4090"},
                                       {"V100", "v100_sxm"},
-                                      {"A10G", "l40s", 22731, 86},
-                                      {"3090", "rtx4090", 24268, 86},
-                                      {"T4", "titan_rtx", 15095, 75},
-                                      {"A6000", "l40s", 48677, 86},
-                                      {"4070 Ti SUPER", "rtx4090", 16376, 89},
+                                      {"A10G", "l40s", 22731, 86, &a10g},
+                                      {"3090", "rtx4090", 24268, 86, &ga102},
+                                      {"T4", "titan_rtx", 15095, 75, &t4},
+                                      {"A6000 Ada", "l40s", 48677, 89},
+                                      {"A6000", "l40s", 48677, 86, &a6000},
+                                      {"4070 Ti SUPER", "rtx4090", 16376, 89, &ad103},
                                       {"12 GB", "rtx4090", 12288, 89},
                                       {"16 GB", "rtx4090", 16384, 89},
                                       {"24 GB", "rtx4090", 24576, 89},
@@ -59,8 +75,38 @@ const Card* card_of(std::string_view gpu) {
   return found == cards.end() ? nullptr : &*found;
 }
 
-HardwareProfile profile_of(const Card& card, std::vector<std::string>& assumed) {
+void set_chip(const Chip& chip, HardwareProfile& profile) {
+  constexpr double tera = 1e12;
+  Gpu& gpu = profile.gpu.value();
+  gpu.multiprocessors = chip.multiprocessors;
+  gpu.boost_clock = {chip.boost_megahertz * 1e6};
+  gpu.l2_cache = {static_cast<std::int64_t>(chip.l2_mebibytes * 1048576)};
+  gpu.power_limit = {chip.watts};
+  gpu.float32 = {chip.float32 * tera};
+  gpu.tf32 = FlopRate{chip.tf32 * tera};
+  gpu.float16 = FlopRate{chip.half * tera};
+  if (gpu.bfloat16) gpu.bfloat16 = gpu.float16;
+  profile.peak = gpu.float32;
+  profile.peak_bfloat16 = gpu.bfloat16;
+  profile.memory_bandwidth = {chip.gigabytes_per_s * 1e9};
+}
+
+/// "280 W limit" of "RTX 3090 24GB (PCIe, 280 W limit)".
+std::optional<double> stated_power_limit(std::string_view gpu) {
+  const std::size_t at = gpu.find(" W limit");
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::size_t begin = gpu.find_last_not_of("0123456789", at - 1) + 1;
+  double watts = 0;
+  std::from_chars(gpu.data() + begin, gpu.data() + at, watts);
+  return watts > 0 ? std::optional(watts) : std::nullopt;
+}
+
+HardwareProfile profile_of(const Card& card, std::string_view gpu,
+                           std::vector<std::string>& assumed) {
   HardwareProfile profile = find_hardware_profile(card.profile, "gpu");
+  if (card.chip) set_chip(*card.chip, profile);
+  if (const auto watts = stated_power_limit(gpu); watts && profile.gpu)
+    profile.gpu->power_limit = {*watts};
   assumed.push_back(fmt::format("figures of {}", card.profile));
   if (card.mib > 0) profile.memory = Bytes{card.mib << 20};
   if (card.capability > 0) profile.compute_capability = card.capability;
@@ -71,9 +117,22 @@ bool holds(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-bool is_lora(const FineTuningRow& row) { return row.method == "lora" || row.method == "qlora"; }
+constexpr std::string_view preference = " DPO";
+bool learns_preferences(const FineTuningRow& row) { return row.method.ends_with(preference); }
+
+/// "lora" of "lora DPO".
+std::string_view trained_part(const FineTuningRow& row) {
+  std::string_view method = row.method;
+  if (learns_preferences(row)) method.remove_suffix(preference.size());
+  return method;
+}
+
+bool is_lora(const FineTuningRow& row) {
+  return trained_part(row) == "lora" || trained_part(row) == "qlora";
+}
 bool is_quantized(const FineTuningRow& row) {
-  return row.method == "qlora" || holds(row.precision, "nf4") || holds(row.precision, "4bit");
+  return trained_part(row) == "qlora" || holds(row.precision, "nf4") ||
+         holds(row.precision, "4bit");
 }
 
 bool stack_is_unsloth(const FineTuningRow& row) {
@@ -123,7 +182,9 @@ std::string why_other_method(const FineTuningRow& row) {
       holds(row.precision, "MXFP8"))
     return "FP8 is not modelled here";
   if (holds(row.precision, "int8 weight-only")) return "quantised training is not modelled";
-  if (!is_lora(row) && !is_prompt_adapter(row) && row.method != "full" &&
+  if (row.method.ends_with(" GRPO"))
+    return "GRPO's generation of completions, on the same GPU, is not modelled";
+  if (!is_lora(row) && !is_prompt_adapter(row) && trained_part(row) != "full" &&
       row.method != "full (pre-training step)")
     return fmt::format("the method {} is not modelled", row.method);
   if (has_short_samples(row))
@@ -295,7 +356,7 @@ class Builder {
   FineTuningScenario build() {
     result_.config = known_.config;
     auto& assumed = result_.training.assumed;
-    result_.profile = profile_of(*card_of(row_.gpu), assumed);
+    result_.profile = profile_of(*card_of(row_.gpu), row_.gpu, assumed);
     assumed.push_back(fmt::format("as {} trains ({})", stack_.repository, stack_.document));
     result_.loads_in_shards =
         is_quantized(row_) && (holds(row_.strategy, "FSDP") || partitions_quantized(row_, stack_));
@@ -304,10 +365,16 @@ class Builder {
     result_.model = tuning ? eager::fine_tuned_model({result_.config, settings, *tuning}) : base_;
     set_runtime();
     set_loop(settings);
-    if (tuning)
+    if (tuning) {
+      const std::optional<Dtype> trainable_dtype = setup().trainable_dtype;
       eager::set_fine_tuning(*tuning, setup());
-    else
-      set_whole_model();
+      if (auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup().runtime)) {
+        // The tables were measured before 2026, when DeepSpeed cast adapters, too.
+        zero->settings.keeps_dtypes = false;
+        setup().trainable_dtype = trainable_dtype;
+      }
+    }
+    if (!tuning) set_whole_model();
     return std::move(result_);
   }
 
@@ -445,6 +512,12 @@ class Builder {
       constexpr int chunks = 8;  // CEWithChunkedOutputLoss's default
       setup().model.logit_chunks = loop.loss_chunks = chunks;
     }
+    if (learns_preferences(row_)) {
+      loop.loss = eager::LossPlace::after_model;
+      loop.objective = eager::Objective::preference;
+      loop.reference =
+          is_lora(row_) ? eager::ReferencePolicy::without_adapter : eager::ReferencePolicy::copy;
+    }
     if (row_.optimizer.empty()) result_.training.assumed.emplace_back("the optimizer AdamW");
     if (stack_.unsloth) result_.training.assumed.emplace_back("samples as long as their limit");
     if (row_.checkpointing.empty())
@@ -472,6 +545,8 @@ std::string why_not_predicted(const FineTuningRow& row) {
   if (std::string why = why_other_method(row); !why.empty()) return why;
   if (!stack) return fmt::format("the settings of {} are not known", repository_of(row));
   if (std::string why = why_other_strategy(row, *stack); !why.empty()) return why;
+  if (learns_preferences(row) && !stack->compares_logits)
+    return fmt::format("DPO of {} is not modelled", stack->repository);
   if (!row.gpus) return "number of GPUs not stated";
   if (!row.micro_batch) return "batch not stated";
   if (!row.seq) return "length not stated";

@@ -71,7 +71,8 @@ constexpr std::array<FineTuningStack, 10> stacks{
       .document = "swift/arguments: lora_rank 8, all-linear",
       .dropout = 0.05,
       .double_quantization = true,
-      .micro_batches = 16},
+      .micro_batches = 16,
+      .compares_logits = true},  // trainers/rlhf_trainer/dpo_trainer.py
      {.repository = "axolotl-ai-cloud/axolotl",
       .document = "examples, lora_target_linear",
       .dropout = 0.05,

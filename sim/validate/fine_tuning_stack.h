@@ -48,6 +48,7 @@ struct FineTuningStack {
   int micro_batches = 1;  ///< of a step, where notes do not say it
   /// Unsloth's FastLanguageModel: its kernels, and autocast in the base's dtype.
   bool unsloth = false;
+  bool compares_logits = false;  ///< DPO of pairs by whole logits, with the adapter off or a copy
   bool prompt_adapters = false;  ///< methods "adapter" and "adapter_v2" are litgpt's
 };
 

@@ -64,6 +64,7 @@ struct Stretch {
     if (!begin || span.start < *begin) begin = span.start;
     if (!end || span.end() > *end) end = span.end();
   }
+  Duration length() const { return end.value_or(Duration{}) - begin.value_or(Duration{}); }
 };
 
 /// Times of one micro-batch in the steady step: of the last but one where there are several,
@@ -78,7 +79,9 @@ class StageTimes {
       if (!counts(span)) continue;
       const Operation& op = operation_of(span);
       if (op.micro_batch == plain) add(span);
-      if (op.micro_batch == last && op.phase == Phase::backward) last_backward_.add(span);
+      if (op.phase != Phase::backward) continue;
+      if (op.micro_batch == 0) first_backward_.add(span);
+      if (op.micro_batch == last) last_backward_.add(span);
     }
   }
 
@@ -88,11 +91,16 @@ class StageTimes {
     std::swap(parts.before, parts.behind);
     return parts;
   }
+  /// What the backward of the first micro-batch takes less than that of others: it adds no
+  /// gradients up.
+  Duration saved_by_first() const {
+    return std::max(Duration{}, backward_.length() - first_backward_.length());
+  }
   /// From where the last backward would end if it reduced nothing, to the end of the step:
   /// reductions, norm, update.
   Duration update() const {
     return simulation_.steps.back().window.end - last_backward_.begin.value_or(Duration{}) -
-           (backward_.end.value_or(Duration{}) - backward_.begin.value_or(Duration{}));
+           backward_.length();
   }
 
  private:
@@ -132,7 +140,7 @@ class StageTimes {
 
   const Schedule& schedule_;
   Simulation simulation_;
-  Stretch forward_, backward_, forward_blocks_, backward_blocks_, last_backward_;
+  Stretch forward_, backward_, forward_blocks_, backward_blocks_, first_backward_, last_backward_;
 };
 
 Duration scaled(Duration time, double factor) {
@@ -236,6 +244,7 @@ Duration pipelined_step(const PublishedPipeline& pipeline, const Schedule& stage
   const std::vector<Duration> ends =
       pipeline_ends(published_programs(pipeline, micro_batches), times);
   Duration step = *std::ranges::max_element(ends) + (update ? *update : stage_times.update());
+  if (pipeline.by_deepspeed) step -= stage_times.saved_by_first();
   if (pipeline.shared_gradient.count > 0)
     step += message(OperationKind::all_reduce, pipeline.shared_gradient,
                     (pipeline.ranks - 1) * pipeline.rank_distance);

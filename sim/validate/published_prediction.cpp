@@ -15,6 +15,7 @@
 #include "sim/kernels/fusion.h"
 #include "sim/prediction/band.h"
 #include "sim/validate/published_collectives.h"
+#include "sim/validate/published_loss.h"
 
 namespace shardscope {
 namespace {
@@ -35,6 +36,7 @@ Schedule schedule_of(const PublishedScenario& scenario, int micro_batches) {
     schedule = with_tensor_parallel(std::move(schedule), scenario.tensor);
   schedule = with_ring_attention(std::move(schedule), scenario.ring);
   schedule = with_kernels(std::move(schedule), scenario.kernels);
+  if (scenario.unfused_loss) schedule = with_unfused_loss(std::move(schedule));
   if (scenario.experts.ranks > 1)
     schedule = with_expert_parallel(std::move(schedule), scenario.experts);
   if (scenario.tensor.divides_sequence)
@@ -83,7 +85,8 @@ Duration between(Duration shorter, Duration longer, double share) {
 PublishedPrediction predicted_pipeline(const PublishedScenario& scenario) {
   const int micro_batches = std::max(1, static_cast<int>(std::lround(scenario.micro_batches)));
   // The second of three is one that neither begins a step nor ends it.
-  const int played = micro_batches > 1 ? told_micro_batches : 1;
+  const bool several = micro_batches > 1 || scenario.pipeline->by_deepspeed;
+  const int played = several ? told_micro_batches : 1;
   const Steps stage(scenario, played);
   PublishedPrediction step = stage.of(played);
   const double low = step.low.seconds() / step.time.seconds();

@@ -55,6 +55,7 @@ class Exchange {
     const std::int64_t queries = shape.batch * shape.heads * shape.queries * shape.head_dim;
     const std::int64_t pairs =  // of keys and values, of one rank
         2 * shape.batch * shape.kv_heads * (shape.keys / ring_.ranks) * shape.head_dim;
+    if (!ring_.waits) return merge_in_16_bits(actions, launch, queries, pairs);
     communicate(actions, launch, OperationKind::all_gather,
                 {.group = all_,
                  .elements_in = pairs,
@@ -69,6 +70,19 @@ class Exchange {
       communicate(
           actions, launch, OperationKind::send,
           {.group = next_, .elements_in = pairs, .elements_out = pairs, .dtype = Dtype::float32});
+  }
+
+  /// Forward the first part is scaled (2 read, 2 written) and each other one added; backward the
+  /// gradients of each part but the first are. Of an addition 2 and 2 are read and 2 written.
+  void merge_in_16_bits(std::vector<HostAction>& actions, const HostAction& launch,
+                        std::int64_t queries, std::int64_t pairs) {
+    constexpr std::int64_t scaled = 4, added = 6;
+    const DeviceWork& work = schedule_.works[schedule_.operations[launch.subject].work];
+    const std::int64_t others = ring_.ranks - 1;
+    const std::int64_t bytes = work.kind == WorkKind::attention_forward
+                                   ? queries * (scaled + added * others)
+                                   : (queries + pairs) * added * others;
+    compute(actions, launch, Bytes{bytes});
   }
 
   void communicate(std::vector<HostAction>& actions, const HostAction& after, OperationKind kind,
@@ -117,7 +131,7 @@ class Exchange {
 Schedule with_ring_attention(Schedule schedule, const RingAttention& ring) {
   if (ring.ranks <= 1) return schedule;
   see_all_keys(schedule, ring.ranks);
-  if (!ring.waits || schedule.steps.empty()) return schedule;
+  if (schedule.steps.empty()) return schedule;
   return Exchange(std::move(schedule), ring).insert();
 }
 

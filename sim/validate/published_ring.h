@@ -20,7 +20,10 @@ struct RingAttention {
 /// of parts stand behind it in the steady step: keys and values are gathered once, forward and
 /// backward; their gradients go from rank to rank in float32, once for each rank. Source: PyTorch
 /// 2.6 torch/distributed/tensor/experimental/_attention.py (_templated_ring_attention,
-/// _templated_ring_attention_backward, _AllGatherRotater, _AllToAllRotater, _SDPAMerger).
+/// _templated_ring_attention_backward, _AllGatherRotater, _AllToAllRotater, _SDPAMerger). Else
+/// only the merging stands behind it, in 16 bits. Source: Transformer Engine
+/// pytorch/attention/dot_product_attention/context_parallel.py (flash_attn_fwd_out_correction,
+/// AttnFuncWithCPAndKVP2P).
 Schedule with_ring_attention(Schedule schedule, const RingAttention& ring);
 
 }  // namespace shardscope

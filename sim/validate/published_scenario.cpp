@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/pytorch/runtimes/training/requested_setup.h"
+#include "sim/kernels/device_efficiency.h"
 #include "sim/validate/published_machine.h"
 #include "sim/validate/published_words.h"
 
@@ -456,7 +457,10 @@ class SetupBuilder {
     result_.waits = {.each_launch = most > 0 && *row_.gpus > most,
                      .each_micro_batch = stack_.reads_batch_sizes};
     if (result_.waits.each_launch) result_.assumed.emplace_back("CUDA_LAUNCH_BLOCKING=1");
+    result_.unfused_loss = stack_.unfused_loss;
     result_.float8 = float8_of(row_, stated_.sharding);
+    result_.float8.precise_sums =
+        efficiency_of(result_.profile.compute_capability).matmul.precise_sums;
     if (result_.float8.casts != Float8Casts::none)
       result_.assumed.push_back(
           fmt::format("linear layers of blocks in FP8, {} scaling", name_of(result_.float8.casts)));

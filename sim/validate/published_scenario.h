@@ -34,6 +34,7 @@ struct PublishedScenario {
   Runtime runtime = Runtime::ddp;
   KernelChoices kernels;
   HostWaits waits;
+  bool unfused_loss = false;
   Float8Kernels float8;
   RingAttention ring;  ///< `setup` has one rank's part of a sequence
   int world = 1;       ///< ranks that gradients are reduced over; setup.world: that share states

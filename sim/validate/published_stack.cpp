@@ -78,13 +78,14 @@ TrainingStack megatron_deepspeed() {
           .updates_as_megatron = true,
           .pipelines_by_deepspeed = true,
           .reads_batch_sizes = true,
+          .unfused_loss = true,
           .dropout = 0.1,
           .eager_attention = true,
           .checkpoints_reentrant = true,
           .source =
               "Megatron-DeepSpeed pretrain_gpt.py, megatron/mpu/random.py (CheckpointFunction), "
-              "megatron/mpu/data.py (sizes_cuda.cpu()), deepspeed runtime/pipe, "
-              "runtime/bf16_optimizer.py"};
+              "megatron/mpu/data.py (sizes_cuda.cpu()), megatron/mpu/cross_entropy.py, deepspeed "
+              "runtime/pipe, runtime/bf16_optimizer.py"};
 }
 
 /// Without CUDA_LAUNCH_BLOCKING=1 its runs on 320 GPUs hung, and those on 160 could

@@ -43,6 +43,7 @@ struct TrainingStack {
   bool reads_batch_sizes = false;  ///< from the device, before each micro-batch
   /// Runs on more GPUs than this have CUDA_LAUNCH_BLOCKING=1; 0: none has.
   std::int64_t most_gpus_without_blocking = 0;
+  bool unfused_loss = false;     ///< (sim/validate/published_loss.h)
   bool balances_stages = false;  ///< of a pipeline, by the work of blocks and head
   /// Of tensor parallelism (sim/validate/published_tensor_parallel.h).
   bool divides_sequence = false;

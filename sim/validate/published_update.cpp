@@ -63,7 +63,10 @@ Duration megatron_update_time(const MegatronUpdate& update, const HardwareProfil
   const Duration in_buffers =
       model.work_time({.kind = WorkKind::fill, .bytes = Bytes{buffered * single}}) +
       model.work_time({.kind = WorkKind::pointwise, .bytes = Bytes{divided * 2 * single}});
-  const Duration launches = profile.host.value_or(HostCosts{}).operation * update.tensors;
+  const HostCosts host = profile.host.value_or(HostCosts{});
+  // A loop over tensors: no module calls these operators, as none calls those of a backward.
+  const Duration launches =
+      Duration::from_seconds(host.operation.seconds() * host.backward) * update.tensors;
   const Duration on_device = std::max(launches, all_tensors(copied)) + all_tensors(unscaled) +
                              all_tensors(normed) + all_tensors(by_adam) + all_tensors(copied_back);
   return in_buffers + on_device + exchange_time(shared, update.reduced_in, model) +

@@ -190,7 +190,15 @@ def phases(model, optimizer, batch):
     def forward():
         kept["loss"] = model(input_ids=batch, labels=batch)[0]
 
-    return [("forward", forward), ("backward", lambda: kept["loss"].backward()), ("optimizer", optimizer.step),
+    def copies():
+        """The loop of Megatron's Float16OptimizerWithFloat16Params (_copy_model_grads_to_main_grads), into 16 bits instead of from them."""
+        kept["copies"] = [parameter.grad.half() for parameter in model.parameters() if parameter.grad is not None]
+
+    def backward():
+        kept["loss"].backward()
+
+    # The second backward adds to the gradients of the first.
+    return [("forward", forward), ("backward", backward), ("forward 2", forward), ("backward 2", backward), ("copies", copies), ("optimizer", optimizer.step),
             ("zero_grad", lambda: optimizer.zero_grad(set_to_none=True))]
 
 

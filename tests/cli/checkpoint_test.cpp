@@ -15,6 +15,7 @@
 #include "core/format/atomic_file.h"
 #include "tests/cli/program.h"
 #include "tests/cli/started_program.h"
+#include "tests/sanitizers/sanitized.h"
 
 namespace shardscope::testing {
 namespace {
@@ -364,6 +365,7 @@ TEST_F(Checkpoints, ARestartGoesOnFromTheGivenOneOfAnotherRun) {
 // Rank 0 renames 6 and 8 in its first two calls that change files there, and is killed by the
 // third, before any step.
 TEST_F(Checkpoints, WhatIsRenamedStaysSoWhereARankIsLostBeforeTheFirstStep) {
+  if (test::is_sanitized) GTEST_SKIP() << "a sanitizer must be the first library of a program";
   ASSERT_EQ(train("-o run").code, 0);
   workplace_.write("job.json", job(R"("lr": {"peak": 1e-2},)", ""));
   ASSERT_EQ(train("-o other --resume run/checkpoints/step-00000004").code, 0);
@@ -462,6 +464,7 @@ TEST_F(Checkpoints, ARestartAnewKeepsNothingOfDamagedOnes) {
 
 // A disk that is full, over its quota, read-only, broken, or of a server that has forgotten it.
 TEST_F(Checkpoints, ADiskThatFailsCostsTheCheckpointAndNotTheRun) {
+  if (test::is_sanitized) GTEST_SKIP() << "a sanitizer must be the first library of a program";
   const std::string preload = "LD_PRELOAD=" SHARDSCOPE_FILE_FAULTS " SHARDSCOPE_FILE_FAULT=";
   ASSERT_EQ(train("-o whole", preload + "count,rank=1 SHARDSCOPE_FILE_FAULT_COUNT=calls.txt").code,
             0);

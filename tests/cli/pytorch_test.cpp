@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "tests/cli/program.h"
 
@@ -82,24 +84,81 @@ std::string with_layers(std::string config, int layers) {
   return config.replace(config.find(key) + key.size(), 1, std::to_string(layers));
 }
 
-// torch.distributed.pipelining with FSDP2 inside, recorded on the first, the third and the last of
-// four stages. Those of the last one are 192 KiB too high.
+// torch.distributed.pipelining with FSDP2 or DDP inside, recorded on some of its ranks.
 TEST_F(Pytorch, EveryStageOfTorchtitanAllocatesWhatItsRecordingDid) {
-  workplace_.write("config.json", with_layers(small_llama, 4));
-  const Json recorded = read(source_root / "tests/data/parallel/pp4_1f1b_fsdp2.json");
-  for (const auto& [rank, of_rank] : recorded["ranks"].items()) {
-    const Json got = answer(
-        "simulate --runtime torchtitan --model config.json --mesh pipeline=4,shard=2 --batch 1 "
-        "--accumulate 8 --seq 64 --clip 0 --strategy shard_grad_op --attention flash --cluster "
-        "h100_sxm --rank " +
-        rank);
-    for (std::size_t step = 0; step < 2; ++step) {
-      const double recorded_peak = of_rank["peaks"][step]["allocated"];
-      EXPECT_NEAR(got["steps"][step]["memory"]["peak_allocated_bytes"].get<double>(), recorded_peak,
-                  0.005 * recorded_peak)
-          << rank;
+  struct Recorded {
+    const char* name;
+    int layers;
+    const char* options;
+  };
+  const Recorded all[] = {
+      {"pp4_1f1b_fsdp2", 4, "--mesh pipeline=4,shard=2 --accumulate 8 --strategy shard_grad_op"},
+      {"pp4_zbv_fsdp2", 8,
+       "--mesh pipeline=4,shard=2 --accumulate 8 --strategy shard_grad_op --pipeline-schedule "
+       "ZBVZeroBubble"},
+      {"pp2_interleaved_fsdp2", 4,
+       "--mesh pipeline=2,shard=2 --accumulate 4 --strategy shard_grad_op --pipeline-schedule "
+       "Interleaved1F1B"},
+      {"pp2_interleaved_ddp2", 4,
+       "--mesh pipeline=2,replicate=2 --accumulate 4 --precision fp32 --pipeline-schedule "
+       "Interleaved1F1B"}};
+  for (const Recorded& one : all) {
+    workplace_.write("config.json", with_layers(small_llama, one.layers));
+    const Json recorded =
+        read(source_root / "tests/data/parallel" / (std::string(one.name) + ".json"));
+    for (const auto& [rank, of_rank] : recorded["ranks"].items()) {
+      const Json got = answer(
+          std::string("simulate --runtime torchtitan --model config.json --batch 1 --seq 64 --clip "
+                      "0 --pipeline-stages layers --attention flash --cluster h100_sxm ") +
+          one.options + " --rank " + rank);
+      for (std::size_t step = 0; step < 2; ++step)
+        EXPECT_EQ(got["steps"][step]["memory"]["peak_allocated_bytes"],
+                  of_rank["peaks"][step]["allocated"])
+            << one.name << " " << rank;
     }
   }
+}
+
+// All ranks end the step that repeats together, and its band is that of all of them: whichever rank
+// is asked for.
+TEST_F(Pytorch, TheRanksOfATorchtitanPipelineHaveOneStepTimeAndBand) {
+  workplace_.write("config.json", with_layers(small_llama, 8));
+  std::set<std::string> answers;
+  for (const char* rank : {"0", "1", "2", "3"}) {
+    const Json got = answer(
+        std::string("simulate --runtime torchtitan --model config.json --mesh pipeline=4 --batch 1 "
+                    "--precision fp32 --accumulate 8 --seq 64 --cluster h100_sxm "
+                    "--pipeline-schedule InterleavedZeroBubble --rank ") +
+        rank);
+    EXPECT_EQ(got["pipeline"]["ranks"].size(), 4U);
+    EXPECT_EQ(got["pipeline"]["ranks"][3]["stages"], Json({3, 7}));
+    answers.insert(got["step_time_ns"].dump() + " " + got["step_time_low_ns"].dump() + " " +
+                   got["step_time_high_ns"].dump());
+  }
+  EXPECT_EQ(answers.size(), 1U) << ::testing::PrintToString(answers);
+}
+
+// Nine layers are eleven with embedding and output.
+TEST_F(Pytorch, TorchtitanCountsEmbeddingAndOutputAsLayers) {
+  workplace_.write("config.json", with_layers(small_llama, 9));
+  const std::string run =
+      "simulate --runtime torchtitan --model config.json --batch 1 --accumulate 4 --seq 64 "
+      "--cluster "
+      "h100_sxm --mesh pipeline=2,shard=2 --pipeline-schedule ";
+  const auto layers = [&](const std::string& options) {
+    const Json got = answer(run + options);
+    Json counts = Json::array();
+    for (const Json& rank : got["pipeline"]["ranks"]) counts.push_back(rank["layers"]);
+    return counts;
+  };
+  // 6 - 1 and 5 - 1; of 4 stages 3 - 1, 3, 3 and 2 - 1, of which a rank has two.
+  EXPECT_EQ(layers("1F1B"), Json({5, 4}));
+  EXPECT_EQ(layers("Interleaved1F1B"), Json({5, 4}));
+  // An output of 3: 6, and 6 - 3.
+  EXPECT_EQ(layers("1F1B --pipeline-stages torchtitan:0,3"), Json({6, 3}));
+  // 13 layers, three a stage.
+  const Outcome odd = workplace_.run(run + "Interleaved1F1B --pipeline-stages torchtitan:2,2,3");
+  EXPECT_THAT(odd.errors, HasSubstr("3 layers a stage make 5 stages, which do not divide over 2"));
 }
 
 // Of p stages that compute equally long, nothing computes in (p - 1)/(m + p - 1) of the step
@@ -136,13 +195,19 @@ TEST_F(Pytorch, TorchtitanRefusesPipelinesThatPyTorchDoes) {
   EXPECT_THAT(complaint("--mesh pipeline=4,shard=2 --accumulate 2"),
               HasSubstr("must be greater than or equal to the number of stages (4)"));
   EXPECT_THAT(complaint("--mesh pipeline=8,shard=2 --accumulate 8"),
+              HasSubstr("8 stages are more than the 6 layers that torchtitan counts"));
+  EXPECT_THAT(complaint("--mesh pipeline=8,shard=2 --accumulate 8 --pipeline-stages layers"),
               HasSubstr("8 stages are more than the model's 4 layers"));
-  EXPECT_THAT(complaint("--mesh pipeline=2,shard=2 --accumulate 4 --pipeline-schedule LoopedBFS"),
-              HasSubstr("only the schedules with one stage a rank"));
+  EXPECT_THAT(
+      complaint("--mesh pipeline=2,shard=2 --accumulate 4 --pipeline-schedule ZBVZeroBubble"),
+      HasSubstr("gives gradients to the first stage only"));
+  EXPECT_THAT(complaint("--mesh pipeline=2,replicate=2 --accumulate 4 --precision fp32 "
+                        "--pipeline-schedule ZBVZeroBubble"),
+              HasSubstr("past DDP's hooks"));
   EXPECT_THAT(complaint("--mesh pipeline=2 --accumulate 4"),
               HasSubstr("mixed precision inside a stage only with FSDP2"));
-  EXPECT_THAT(complaint("--mesh pipeline=2,replicate=2 --accumulate 4 --precision fp32"),
-              HasSubstr("replicas without shards are DDP"));
+  EXPECT_THAT(complaint("--mesh pipeline=2,replicate=2 --accumulate 4"),
+              HasSubstr("mixed precision inside a stage only with FSDP2"));
   EXPECT_THAT(complaint("--mesh pipeline=2,shard=2 --accumulate 4 --compile blocks"),
               HasSubstr("compiled code is not predicted with a pipeline"));
   EXPECT_THAT(complaint("--mesh shard=2 --pipeline-schedule GPipe"),

@@ -553,6 +553,7 @@ TEST(TorchtitanRecipe, ReadsPipelines) {
   EXPECT_EQ(usual.mesh, "pipeline=4");
   EXPECT_EQ(usual.strategy, "shard_grad_op");
   EXPECT_EQ(usual.pipeline_schedule, "1F1B");
+  EXPECT_EQ(usual.pipeline_stages, "torchtitan:1,1");
   EXPECT_EQ(usual.batch, 1);
   EXPECT_EQ(usual.micro_batches, 8);
   const Recipe::OwnLoop given = torchtitan_loop(
@@ -567,6 +568,15 @@ TEST(TorchtitanRecipe, ReadsPipelines) {
   EXPECT_EQ(given.pipeline_stages, "3,1");
   EXPECT_EQ(given.batch, 2);
   EXPECT_EQ(given.micro_batches, 4);
+}
+
+TEST(TorchtitanRecipe, ReadsHowLayersAreDealtOut) {
+  const Recipe::OwnLoop loop = torchtitan_loop(
+      "[training]\nlocal_batch_size = 8\n[parallelism]\npipeline_parallel_degree = 2\n"
+      "pipeline_parallel_schedule = 'Interleaved1F1B'\npipeline_parallel_layers_per_stage = 4\n"
+      "pipeline_parallel_first_stage_less_layers = 0\n"
+      "pipeline_parallel_last_stage_less_layers = 2\n");
+  EXPECT_EQ(loop.pipeline_stages, "torchtitan:0,2,4");
 }
 
 TEST(TorchtitanRecipe, CompilesNoBlocksThatRanksSplit) {

@@ -203,6 +203,7 @@ class FineTunePlay {
     if (name == "eval") return evaluate(store);
     if (name.starts_with("full_state_dict")) return gather(name, store);
     if (name == "save_adapter") return save_adapter(store);
+    if (name == "save_pretrained") return save_pretrained(store);
     if (name == "merge") return merge(store);
   }
 
@@ -221,9 +222,10 @@ class FineTunePlay {
 
   void gather(const std::string& name, Json& store) {
     begin();
-    auto entries = run_->model().full_state_dict(
-        session_, {.cpu_offload = name.find("cpu") != std::string::npos,
-                   .trainable_only = name.find("trainable") != std::string::npos});
+    auto entries =
+        eager::full_state_dict(session_, *run_,
+                               {.cpu_offload = name.find("cpu") != std::string::npos,
+                                .trainable_only = name.find("trainable") != std::string::npos});
     end(store, "state_dict");
     store["entries"] = entries.size();
     Json bytes = Json::object();
@@ -246,8 +248,16 @@ class FineTunePlay {
     store["file_bytes"] = safetensors_header(tensors, {{"format", "pt"}}).file_bytes;
   }
 
+  /// A model without an adapter is written from where it lies: the device gives nothing more.
+  void save_pretrained(Json& store) {
+    begin();
+    if (recorded_.setup.fine_tuning->adapter) eager::adapter_tensors(session_, *run_);
+    end(store, "save_pretrained");
+  }
+
   void merge(Json& store) {
     begin();
+    code_tables_ = run_->loop().optimizer().code_tables();
     eager::merge_and_unload(session_, *run_);
     end(store, "merge");
   }
@@ -259,6 +269,8 @@ class FineTunePlay {
   std::unique_ptr<eager::TrainingRun> run_;
   /// record.py's variables p and t, which keep what its first iteration counted last.
   Tensor last_parameter_, last_gradient_;
+  /// What its optimizer of 8 bits keeps when its states and parameters are gone (name2qmap).
+  eager::Tensors code_tables_;
   Json result_ = Json::object();
 };
 

@@ -28,8 +28,9 @@ class ParallelLog final : public eager::Observer {
       : all_(all), groups_(std::move(groups)) {}
 
   void phase(std::string name) { phase_ = std::move(name); }
-  /// Modules are named below their stage's number on the rank.
-  void name_stages() { stage_prefix_ = "0"; }
+  void stage(int stage) { stage_ = stage; }
+  /// Modules of the stages with these numbers are named below their place on the rank.
+  void name_stages(std::vector<int> stages) { stages_ = std::move(stages); }
   /// Rows since the last call.
   Json take();
   const Json& groups() const { return groups_; }
@@ -45,7 +46,8 @@ class ParallelLog final : public eager::Observer {
   Json groups_;
   Json rows_ = Json::array();
   std::string phase_ = "construct";
-  std::string stage_prefix_;
+  int stage_ = 0;
+  std::vector<int> stages_;
   std::vector<std::optional<std::size_t>> row_of_work_;
 };
 

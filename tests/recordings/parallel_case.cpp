@@ -102,6 +102,8 @@ Json with_parallel_defaults(const Json& given) {
            {"schedule", nullptr},
            {"microbatches", 4},
            {"stages", 1},
+           {"ddp", false},
+           {"options", Json::object()},
            {"float8", nullptr},
            {"experts", 0},
            {"top_k", 2}};
@@ -111,8 +113,7 @@ Json with_parallel_defaults(const Json& given) {
 
 ParallelSettings parallel_settings(const Json& c) {
   const Json& schedule = c.at("schedule");
-  if (!schedule.is_null() && schedule != "GPipe" && schedule != "1F1B")
-    not_expressed("the pipeline " + schedule.get<std::string>());
+  if (!c.at("options").empty()) not_expressed("a schedule with options");
   if (c.at("float8").is_object() && c.at("float8").value("tp", false))
     not_expressed("float8 between tensor parallel layers");
   const LlamaShape shape = shape_of(c.at("model"));
@@ -146,8 +147,10 @@ ParallelSettings parallel_settings(const Json& c) {
           .optimizer = optimizer_of(c.at("optimizer")),
           .clips = !c.at("clip").is_null(),
           .micro_batches = schedule.is_null() ? 1 : c.at("microbatches").get<int>(),
-          .schedule = schedule == "1F1B" ? PipelineSchedule::one_forward_one_backward
-                                         : PipelineSchedule::gpipe};
+          .schedule = schedule.is_null()
+                          ? PipelineScheduleKind::gpipe
+                          : parse_pipeline_schedule(schedule.get<std::string>(), "case"),
+          .stages_per_rank = c.at("stages").get<int>()};
 }
 
 }  // namespace shardscope::recordings

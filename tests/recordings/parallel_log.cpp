@@ -43,8 +43,9 @@ std::string ParallelLog::name_of_group(GroupId group) {
 
 std::string ParallelLog::name_of_module(const eager::Module* module) const {
   if (!module) return {};
-  const bool joined = !stage_prefix_.empty() && !module->name.empty();
-  return stage_prefix_ + (joined ? "." : "") + module->name;
+  if (stages_.empty()) return module->name;
+  const auto place = std::ranges::find(stages_, stage_) - stages_.begin();
+  return std::to_string(place) + (module->name.empty() ? "" : ".") + module->name;
 }
 
 void ParallelLog::on_collective(eager::Session& s, const eager::CollectiveCall& call) {
@@ -70,6 +71,8 @@ void ParallelLog::on_collective(eager::Session& s, const eager::CollectiveCall& 
     row[5] = nullptr;
     more["peer"] = all_.all()[call.group.value].ranks[static_cast<std::size_t>(call.root)];
   }
+  if (call.kind == OperationKind::broadcast)
+    more["root"] = all_.all()[call.group.value].ranks[static_cast<std::size_t>(call.root)];
   if (c10d) more["c10d"] = 1;
   if (!more.empty()) row.push_back(more);
   rows_.push_back(std::move(row));

@@ -28,6 +28,16 @@ Json groups_of(const eager::parallel::ParallelTraining& training, const eager::P
   return groups;
 }
 
+/// Of this rank, by number.
+std::vector<int> stages_of(const eager::parallel::ParallelSettings& settings,
+                           const eager::parallel::DeviceMesh& mesh) {
+  std::vector<int> stages;
+  const std::vector<int> ranks = rank_of_stages(eager::parallel::pipeline_setup_of(settings));
+  for (std::size_t stage = 0; stage < ranks.size(); ++stage)
+    if (ranks[stage] == mesh.group("pp").rank) stages.push_back(static_cast<int>(stage));
+  return stages;
+}
+
 Json gauges(const AllocatorStatistics& s) {
   return {s.allocated_bytes.current, s.allocated_bytes.peak,   s.active_bytes.current,
           s.active_bytes.peak,       s.reserved_bytes.current, s.reserved_bytes.peak};
@@ -59,7 +69,7 @@ class ParallelRun final : private eager::ProgramListener {
     training_.emplace(session_, groups_, parallel_settings(given));
     log_.emplace(groups_, groups_of(*training_, groups_));
     session_.observe(*log_);
-    if (pipelined_) log_->name_stages();
+    if (pipelined_) log_->name_stages(stages_of(parallel_settings(given), training_->mesh()));
   }
 
   Json result() {
@@ -113,6 +123,7 @@ class ParallelRun final : private eager::ProgramListener {
     Json snapshots = Json::object();
     const auto watch = [&](const char* what, int stage, int micro_batch) {
       const std::string name(what);
+      log_->stage(stage);
       log_->phase(name == "schedule" ? name : fmt::format("{} s{} m{}", name, stage, micro_batch));
     };
     const auto probe = [&](Moment moment, int) {

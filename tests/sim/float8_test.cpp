@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/hardware/hardware_profile.h"
+#include "sim/kernels/device_efficiency.h"
 
 namespace shardscope {
 namespace {
@@ -96,6 +97,29 @@ TEST_F(OneLayer, HeadsAndScoresStayAsTheyAre) {
   add("lm_head", Phase::forward, {.batch = 1, .m = 64, .n = 16, .k = 32});
   add("layers.0.self_attn", Phase::forward, {.batch = 4, .m = 16, .n = 16, .k = 8});
   EXPECT_EQ(cast({.casts = Float8Casts::delayed}), (Moved{-1, -1}));
+}
+
+/// At half the rate the backward's products take as long as with twice the depth: 32 for 16, 128
+/// for 64. The forward's depth of 32 stays.
+TEST_F(OneLayer, PreciseSumsSlowTheBackwardAlone) {
+  add_layer("model.layers.0.mlp.down_proj");
+  schedule_.steps.push_back({.label = "steady", .operations = {0, 3}, .actions = {0, 3}});
+  const Schedule made =
+      with_float8(schedule_, {.casts = Float8Casts::delayed, .precise_sums = 0.5});
+  std::vector<std::int64_t> depths;
+  for (const HostAction& action : made.program.actions) {
+    const DeviceWork& work = made.works[made.operations[action.subject].work];
+    if (work.kind == WorkKind::matmul) depths.push_back(work.matmul.k);
+  }
+  EXPECT_EQ(depths, (std::vector<std::int64_t>{32, 32, 128}));
+}
+
+/// github.com/pytorch/ao issue 2377, on Hopper: fast accumulation is 1.1 to 1.2 times as fast. Of
+/// others no figure is known.
+TEST(Float8, PreciseSumsAreSlowOnHopper) {
+  EXPECT_GE(efficiency_of(90).matmul.precise_sums, 1 / 1.2);
+  EXPECT_LE(efficiency_of(90).matmul.precise_sums, 1 / 1.1);
+  EXPECT_EQ(efficiency_of(100).matmul.precise_sums, 1);
 }
 
 TEST(Float8, GathersOfBlocksAreHalfAsLarge) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <initializer_list>
 #include <utility>
 #include <vector>
@@ -28,12 +29,7 @@ constexpr LeftOut left_out_of_parallelism[] = {
     {"enable_async_tensor_parallel", "collectives of tensor parallelism are synchronous"},
     {"enable_compiled_autograd", "the backward is predicted without compiled autograd"},
     {"pipeline_parallel_split_points", "layers are dealt out equally: give --pipeline-stages"},
-    {"pipeline_parallel_layers_per_stage", "layers are dealt out equally: give --pipeline-stages"},
     {"pipeline_parallel_schedule_csv", "the schedule by its name is predicted"},
-    {"pipeline_parallel_first_stage_less_layers",
-     "layers are dealt out equally: give --pipeline-stages"},
-    {"pipeline_parallel_last_stage_less_layers",
-     "layers are dealt out equally: give --pipeline-stages"},
 };
 
 constexpr std::string_view no_bearing_in_model[] = {"tokenizer_path", "print_after_conversion",
@@ -157,6 +153,24 @@ std::string layers_of_parts(Moved& keys) {
   return fmt::format("{}", fmt::join(counts, ","));
 }
 
+/// torchtitan's own way to deal out layers, as --pipeline-stages takes it.
+std::string split_of(Moved& keys) {
+  const auto fewer_layers = [&](std::string_view key) {
+    constexpr double most = 1'000'000;
+    const double value = keys.home_of(key).number(key, 1);
+    if (value < 0 || value > most || value != std::floor(value))
+      throw keys.home_of(key).error(key, fmt::format("{} is no number of layers", value),
+                                    "give a whole number from 0 on");
+    return static_cast<std::int64_t>(value);
+  };
+  const std::int64_t input = fewer_layers("pipeline_parallel_first_stage_less_layers");
+  const std::int64_t output = fewer_layers("pipeline_parallel_last_stage_less_layers");
+  constexpr std::string_view per_stage = "pipeline_parallel_layers_per_stage";
+  const std::int64_t layers = keys.home_of(per_stage).count(per_stage, 0);
+  if (layers > 0) return fmt::format("torchtitan:{},{},{}", input, output, layers);
+  return fmt::format("torchtitan:{},{}", input, output);
+}
+
 /// A rank's sequences are cut into micro-batches, of one unless the file says another number.
 void read_pipeline(Moved& keys, Recipe& recipe, Recipe::OwnLoop& loop) {
   constexpr std::string_view schedule = "pipeline_parallel_schedule";
@@ -167,6 +181,7 @@ void read_pipeline(Moved& keys, Recipe& recipe, Recipe::OwnLoop& loop) {
   const std::int64_t micro_batch = home.count(size, 1);
   const ConfigValue given_count = keys.home_of(count).take(count);
   const std::string layers = layers_of_parts(keys);
+  const std::string split = split_of(keys);
   if (keys.degree(pipeline_degree) == 1) return;
   if (!given_count.is_null())
     throw keys.home_of(count).error(count, "a number of micro-batches is not read",
@@ -176,15 +191,11 @@ void read_pipeline(Moved& keys, Recipe& recipe, Recipe::OwnLoop& loop) {
         size, fmt::format("{} sequences of a rank are no multiple of {}", loop.batch, micro_batch),
         "change one of the two");
   loop.pipeline_schedule = name;
-  loop.pipeline_stages = layers;
+  loop.pipeline_stages = layers.empty() ? split : layers;
   loop.micro_batches = loop.batch / micro_batch;
   loop.batch = micro_batch;
   if (std::exchange(loop.sequences, 0) > 0)
     recipe.assumed.emplace_back("one step of the pipeline a step, whatever global_batch_size says");
-  if (layers.empty())
-    recipe.assumed.emplace_back(
-        "as many layers in each stage: torchtitan counts embedding and output as a layer each "
-        "(--pipeline-stages)");
 }
 
 void check_ring(Moved& keys) {

@@ -63,11 +63,18 @@ void Node::release_saved() {
     for (SavedTensor& saved : saved_) saved.release();
     return;
   }
+  const auto goes_before = [](const SavedTensor& a, const SavedTensor& b) {
+    if (a.is_output() != b.is_output()) return b.is_output();
+    return a.field() < b.field();
+  };
+  if (std::is_sorted(saved_.begin(), saved_.end(), goes_before)) {
+    for (SavedTensor& saved : saved_) saved.release();
+    return;
+  }
   std::vector<SavedTensor*> order;
   for (SavedTensor& saved : saved_) order.push_back(&saved);
-  std::stable_sort(order.begin(), order.end(), [](const SavedTensor* a, const SavedTensor* b) {
-    return std::pair(a->is_output(), a->field()) < std::pair(b->is_output(), b->field());
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](const SavedTensor* a, const SavedTensor* b) { return goes_before(*a, *b); });
   for (SavedTensor* saved : order) saved->release();
 }
 

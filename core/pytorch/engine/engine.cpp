@@ -17,7 +17,10 @@ struct NodeState {
   std::uint64_t task_before = 0;  ///< of the backward around this one
   std::uint32_t slot_before = 0;
   std::int32_t dependencies = 0;
+  bool runs = true;       ///< exec_info_: needed_
+  bool captured = false;  ///< exec_info_: captures_
   Tensors buffer;
+  bool takes_gradients() const { return runs || captured; }
 };
 
 /// CompareNodeTaskTime: the node made last goes first.
@@ -30,10 +33,17 @@ bool runs_later(const NodeRef& a, const NodeRef& b) {
 struct GraphTask {
   std::uint64_t id = 0;
   bool keep_graph = false;
+  std::vector<Edge> inputs;  ///< of torch.autograd.grad; none: all that is reached runs
+  Tensors captured;          ///< one for each of them
   std::vector<NodeState> states;
   std::vector<NodeRef> ready;  ///< a heap
   std::vector<std::function<void(Session&)>> callbacks;
   std::vector<StreamId> leaf_streams;
+
+  void note_leaf_stream(StreamId stream) {
+    if (std::find(leaf_streams.begin(), leaf_streams.end(), stream) == leaf_streams.end())
+      leaf_streams.push_back(stream);
+  }
 };
 
 Engine::Engine(Session& s) : s_(s) {}
@@ -125,11 +135,8 @@ void run_post_hooks(Session& s, const Node& node, Tensors& results, const Tensor
 std::uint32_t Engine::state_of(GraphTask& task, const NodeRef& node) {
   if (node->task_ == task.id) return node->slot_;
   const auto slot = static_cast<std::uint32_t>(task.states.size());
-  task.states.push_back({.node = node,
-                         .task_before = node->task_,
-                         .slot_before = node->slot_,
-                         .dependencies = 0,
-                         .buffer = {}});
+  task.states.push_back(
+      {.node = node, .task_before = node->task_, .slot_before = node->slot_, .buffer = {}});
   node->task_ = task.id;
   node->slot_ = slot;
   return slot;
@@ -193,8 +200,37 @@ void Engine::pass_on(GraphTask& task, Node& node, Tensors& results) {
   }
 }
 
+/// The part of evaluate_function that instruments a run with exec_info_.
+void Engine::capture(GraphTask& task, Node& node) {
+  NodeState& state = task.states[node.slot_];
+  if (!state.runs) {
+    const auto* leaf = node.is_accumulate() ? &static_cast<AccumulateGrad&>(node).leaf() : nullptr;
+    run_tensor_hooks(s_, node, leaf, state.buffer);
+  }
+  for (std::size_t i = 0; i < task.inputs.size(); ++i)
+    if (task.inputs[i].node.get() == &node)
+      task.captured[i] = state.buffer[task.inputs[i].input_number];
+  task.note_leaf_stream(s_.stream);
+}
+
+/// task_should_compute_output: while a node runs, the edges on no way to what a gradient is asked
+/// for are not there. Returns all of them.
+std::vector<Edge> Engine::hide_unwanted_edges(const GraphTask& task, Node& node) {
+  std::vector<Edge> all = node.next_;
+  for (Edge& edge : node.next_)
+    if (edge.valid() && !task.states[edge.node->slot_].takes_gradients()) edge.node.reset();
+  return all;
+}
+
 void Engine::evaluate(GraphTask& task, const NodeRef& node) {
   const OnStream on(s_, node->stream());
+  if (task.states[node->slot_].captured) capture(task, *node);
+  if (!task.states[node->slot_].runs) {
+    task.states[node->slot_].buffer.clear();
+    return;
+  }
+  std::vector<Edge> all_edges;
+  if (!task.inputs.empty()) all_edges = hide_unwanted_edges(task, *node);
   const Scoped<Node*> current(current_, node.get());
   s_.tell([&](Observer& o) { o.on_node_begin(s_, *node); });
   {
@@ -202,13 +238,10 @@ void Engine::evaluate(GraphTask& task, const NodeRef& node) {
     Tensors results = call(*node, gradients);
     gradients.clear();
     if (!task.keep_graph) node->release_saved();
-    if (results.empty()) {
-      if (std::find(task.leaf_streams.begin(), task.leaf_streams.end(), s_.stream) ==
-          task.leaf_streams.end())
-        task.leaf_streams.push_back(s_.stream);
-    }
+    if (results.empty()) task.note_leaf_stream(s_.stream);
     pass_on(task, *node, results);
   }
+  if (!task.inputs.empty()) node->next_ = std::move(all_edges);
   s_.tell([&](Observer& o) { o.on_node_end(s_, *node); });
 }
 
@@ -230,17 +263,36 @@ void Engine::restore(GraphTask& task) {
   tasks_.pop_back();
 }
 
-std::vector<NodeRef> Engine::seed(GraphTask& task, const Request& request) {
+std::vector<NodeRef> Engine::seed(GraphTask& task, const std::vector<Edge>& outputs,
+                                  const Tensors& gradients) {
   std::vector<NodeRef> roots;
-  for (const Tensor& root : request.roots) roots.push_back(gradient_edge(s_, root).node);
+  for (const Edge& output : outputs) roots.push_back(output.node);
   count_dependencies(task, roots);
   for (std::size_t i = 0; i < roots.size(); ++i) {
     NodeState& state = task.states[roots[i]->slot_];
     if (state.buffer.empty()) state.buffer.resize(roots[i]->inputs().size());
-    const std::uint32_t input = request.roots[i].grad_fn() ? request.roots[i]->output_number : 0;
-    add_to(s_, state.buffer[input], request.gradients[i]);
+    add_to(s_, state.buffer[outputs[i].input_number], gradients[i]);
   }
   return roots;
+}
+
+/// GraphTask::init_to_execute. A node runs if a gradient on its way on is asked for.
+void Engine::note_needed(GraphTask& task, const std::vector<Edge>& inputs) {
+  if (inputs.empty()) return;
+  task.inputs = inputs;
+  task.captured.resize(inputs.size());
+  for (const Edge& input : inputs)
+    if (input.node->task_ == task.id) task.states[input.node->slot_].captured = true;
+  std::vector<NodeState*> order;  // what a node leads to was made before it
+  for (NodeState& state : task.states) order.push_back(&state);
+  std::ranges::stable_sort(order, [](const NodeState* a, const NodeState* b) {
+    if (a->node->is_accumulate() != b->node->is_accumulate()) return a->node->is_accumulate();
+    return runs_later(a->node, b->node);
+  });
+  for (NodeState* state : order)
+    state->runs = std::ranges::any_of(state->node->next_edges(), [&](const Edge& edge) {
+      return edge.valid() && task.states[edge.node->slot_].takes_gradients();
+    });
 }
 
 void Engine::start(GraphTask& task, const std::vector<NodeRef>& roots) {
@@ -264,6 +316,15 @@ void Engine::finish(GraphTask& task) {
 }
 
 void Engine::run(const Request& request) {
+  std::vector<Edge> outputs;
+  for (const Tensor& root : request.roots) outputs.push_back(gradient_edge(s_, root));
+  grad({.outputs = std::move(outputs),
+        .gradients = request.gradients,
+        .inputs = {},
+        .keep_graph = request.keep_graph});
+}
+
+Tensors Engine::grad(const GradRequest& request) {
   GraphTask task;
   task.id = next_task_++;
   task.keep_graph = request.keep_graph;
@@ -275,9 +336,12 @@ void Engine::run(const Request& request) {
     ~Leave() { engine.restore(task); }
   };
   const Leave leave{*this, task};
-  start(task, seed(task, request));
+  const std::vector<NodeRef> roots = seed(task, request.outputs, request.gradients);
+  note_needed(task, request.inputs);
+  start(task, roots);
   run_task(task);
   finish(task);
+  return std::move(task.captured);
 }
 
 void backward(Session& s, const Tensor& loss, const Tensor& gradient, bool keep_graph) {

@@ -27,6 +27,17 @@ class Engine {
   };
   void run(const Request& request);
 
+  /// torch.autograd.grad: only nodes on a way to `inputs` run, and only gradients on such a way are
+  /// computed.
+  struct GradRequest {
+    std::vector<Edge> outputs;  ///< GradientEdge, or the edges of tensors
+    Tensors gradients;          ///< of the outputs
+    std::vector<Edge> inputs;
+    bool keep_graph = false;
+  };
+  /// Of each input; None where no way leads to it (allow_unused).
+  Tensors grad(const GradRequest& request);
+
   bool running() const { return !tasks_.empty(); }
   /// torch._C._current_graph_task_id(); -1 outside of backward.
   std::int64_t graph_task_id() const;
@@ -45,7 +56,11 @@ class Engine {
   void pass_on(GraphTask& task, Node& node, Tensors& results);
   void evaluate(GraphTask& task, const NodeRef& node);
   void run_task(GraphTask& task);
-  std::vector<NodeRef> seed(GraphTask& task, const Request& request);
+  std::vector<NodeRef> seed(GraphTask& task, const std::vector<Edge>& outputs,
+                            const Tensors& gradients);
+  void note_needed(GraphTask& task, const std::vector<Edge>& inputs);
+  void capture(GraphTask& task, Node& node);
+  std::vector<Edge> hide_unwanted_edges(const GraphTask& task, Node& node);
   void start(GraphTask& task, const std::vector<NodeRef>& roots);
   void finish(GraphTask& task);
   void restore(GraphTask& task);

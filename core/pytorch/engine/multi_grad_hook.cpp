@@ -37,8 +37,16 @@ void note(Session& s, All& all, std::size_t index, const Tensor& gradient) {
 
 }  // namespace
 
+MultiGradHandle::Entry MultiGradHandle::entry_of(const Tensor& tensor, HookHandle handle) {
+  if (tensor.is_leaf()) return {.leaf = tensor, .node = {}, .handle = handle};
+  return {.leaf = {}, .node = tensor.grad_fn(), .handle = handle};
+}
+
 void MultiGradHandle::remove() {
-  for (const Entry& entry : entries_) remove_hook(entry.tensor, entry.handle);
+  for (const Entry& entry : entries_) {
+    if (entry.leaf) remove_hook(entry.leaf, entry.handle);
+    if (entry.node) entry.node->remove_hook(entry.handle);
+  }
   entries_.clear();
 }
 
@@ -53,7 +61,7 @@ MultiGradHandle register_multi_grad_hook_all(Session& s, const Tensors& tensors,
       note(in, *all, i, gradient);
       return Tensor();
     };
-    entries.push_back({tensors[i], register_hook(s, tensors[i], each)});
+    entries.push_back(MultiGradHandle::entry_of(tensors[i], register_hook(s, tensors[i], each)));
   }
   return MultiGradHandle(std::move(entries));
 }
@@ -69,7 +77,7 @@ MultiGradHandle register_multi_grad_hook_any(Session& s, const Tensors& tensors,
       if (std::exchange(*last_task, task) != task) hook(in, gradient);
       return Tensor();
     };
-    entries.push_back({tensor, register_hook(s, tensor, each)});
+    entries.push_back(MultiGradHandle::entry_of(tensor, register_hook(s, tensor, each)));
   }
   return MultiGradHandle(std::move(entries));
 }

@@ -8,13 +8,16 @@
 
 namespace shardscope::eager {
 
-/// Its hooks, to be removed when they have served: until then they and the tensors keep each other.
+/// Its hooks, to be removed when they have served: until then they and the nodes that made the
+/// tensors keep each other. A tensor that was made by an operator is not held itself.
 class MultiGradHandle {
  public:
   struct Entry {
-    Tensor tensor;
+    Tensor leaf;   ///< or none
+    NodeRef node;  ///< of a tensor that is no leaf
     HookHandle handle;
   };
+  static Entry entry_of(const Tensor& tensor, HookHandle handle);
   MultiGradHandle() = default;
   explicit MultiGradHandle(std::vector<Entry> entries) : entries_(std::move(entries)) {}
   void remove();

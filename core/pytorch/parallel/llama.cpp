@@ -212,7 +212,7 @@ std::shared_ptr<Module> make_llama(Session& s, const LlamaOptions& o) {
   if (o.part.first) add_child(*root, "tok_embeddings", make_embedding(s, "tok_embeddings", o));
   auto list = make("layers", "ModuleDict");
   std::vector<std::int64_t> layers = o.part.layers;
-  if (layers.empty())
+  if (layers.empty() && o.part.first && o.part.last)
     for (std::int64_t i = 0; i < o.shape.layers; ++i) layers.push_back(i);
   for (const std::int64_t i : layers)
     add_child(*list, std::to_string(i), make_block(s, fmt::format("layers.{}", i), o));

@@ -61,28 +61,16 @@ std::vector<std::int64_t> layers_of_stage(const ParallelSettings& settings, int 
   return layers;
 }
 
-/// FSDPModule.finalize_backward: gradients of all groups are reduced, the last one's first and the
-/// root's at the end, and waited for.
-void finalize_backward(Session& s, fsdp2::FullySharded& sharded, fsdp2::State& root) {
-  const auto reduce = [&](fsdp2::State& state) {
-    if (!state.group()) return;
-    state.group()->post_backward(s);
-    state.group()->set_training_state(fsdp2::TrainingState::idle);
-  };
-  const auto& states = sharded.states();
-  for (auto state = states.rbegin(); state != states.rend(); ++state)
-    if (state->get() != &root) reduce(**state);
-  reduce(root);
-  fsdp2::CommContext& comm = root.comm();
-  comm.wait_for_reductions(s);
-  for (const auto& state : states)
-    if (state->group()) state->group()->finalize_backward(s);
-  comm.release_all_gather_on_current_stream(s);
-  comm.post_forward_order.clear();
-  comm.release_reduce_scatter_inputs(s);
-}
-
 }  // namespace
+
+PipelineSetup pipeline_setup_of(const ParallelSettings& settings) {
+  const MeshAxis& outermost = settings.mesh.front();
+  return {.kind = settings.schedule,
+          .ranks = outermost.name == "pp" ? outermost.size : 1,
+          .stages_per_rank = settings.stages_per_rank,
+          .micro_batches = settings.micro_batches,
+          .options = {}};
+}
 
 ParallelTraining::ParallelTraining(Session& s, ProcessGroups& groups,
                                    const ParallelSettings& settings)
@@ -104,24 +92,15 @@ ParallelTraining::ParallelTraining(Session& s, ProcessGroups& groups,
   if (settings_.float8.recipe != Float8Recipe::none)
     float8_ = std::make_unique<Float8Layers>(float8_layers_of_torchtitan(*model_), settings_.float8,
                                              shard_axis_.group);
-  if (tensor_axis_.group && settings_.transformers_model) apply_transformers_plan(*model_);
-  if (tensor_axis_.group && !settings_.transformers_model) apply_tensor_parallel();
-  if (settings_.checkpoint_every > 0) apply_checkpointing();
   if (mesh_.has("dp_shard")) {
-    sharded_ = std::make_unique<fsdp2::FullySharded>(s_, groups);
     fsdp_mesh_ = std::make_shared<fsdp2::MeshInfo>();
     fsdp_mesh_->shard = shard_axis_.group;
     if (mesh_.has("dp_replicate")) fsdp_mesh_->replicate = &mesh_.group("dp_replicate");
-    apply_fully_shard();
   }
-  {
-    const NoGrad no_grad(s_);
-    to_empty(s_, *model_, layouts_, sharded_ != nullptr);
-    if (sharded_) sharded_->reset_sharded_params();
-  }
-  if (mesh_.size("pp") > 1) make_stage();
+  for (Part& part : parts_) parallelize(part, groups);
+  if (mesh_.size("pp") > 1) make_pipeline();
   optimizer_ = std::make_unique<ParameterOptimizer>(parameters(), settings_.optimizer);
-  if (!sharded_ && tensor_axis_.group)
+  if (!is_sharded() && tensor_axis_.group)
     optimizer_->read_gradients_through(
         [this](Session& in, const Tensor& parameter, const Tensor& gradient) {
           const ParameterLayout* layout = layout_of(parameter);
@@ -132,25 +111,64 @@ ParallelTraining::ParallelTraining(Session& s, ProcessGroups& groups,
   labels_ = allocate(s_, integers, {settings_.batch, settings_.length});
 }
 
+/// tensor parallelism, checkpointing, data parallelism, then memory: the order of record.py.
+void ParallelTraining::parallelize(Part& part, ProcessGroups& groups) {
+  if (tensor_axis_.group && settings_.transformers_model) apply_transformers_plan(*part.model);
+  if (tensor_axis_.group && !settings_.transformers_model) apply_tensor_parallel(*part.model);
+  if (settings_.checkpoint_every > 0) apply_checkpointing(*part.model);
+  if (fsdp_mesh_) {
+    part.sharded = std::make_unique<fsdp2::FullySharded>(s_, groups);
+    apply_fully_shard(part);
+  }
+  {
+    const NoGrad no_grad(s_);
+    to_empty(s_, *part.model, layouts_, part.sharded != nullptr);
+    if (part.sharded) part.sharded->reset_sharded_params();
+  }
+  if (!fsdp_mesh_ && mesh_.size("pp") > 1 && mesh_.size("dp_replicate") > 1) apply_ddp(part);
+}
+
+void ParallelTraining::apply_ddp(Part& part) {
+  part.replicated = std::make_unique<ddp::DistributedDataParallel>(
+      s_, part.model, mesh_.group("dp_replicate"), ddp::Options{});
+}
+
 void ParallelTraining::make_model() {
   if (settings_.transformers_model) {
     maker_ = std::make_unique<Session>(SessionSettings{.device = Device::meta});
     model_ = settings_.transformers_model(*maker_);
-    return;
+  } else if (mesh_.size("pp") > 1) {
+    return make_parts();
+  } else {
+    model_ = make_part({});
   }
+  parts_.push_back({.stage = 0, .model = model_, .sharded = {}, .replicated = {}});
+}
+
+/// torch.nn.ModuleList of the stages of this rank.
+void ParallelTraining::make_parts() {
+  const std::vector<int> rank_of_stage = rank_of_stages(pipeline_setup_of(settings_));
+  const auto stages = static_cast<int>(rank_of_stage.size());
+  model_ = std::make_shared<Module>();
+  model_->class_name = "ModuleList";
+  for (int stage = 0; stage < stages; ++stage) {
+    if (rank_of_stage[static_cast<std::size_t>(stage)] != mesh_.group("pp").rank) continue;
+    std::shared_ptr<Module> part = make_part({.first = stage == 0,
+                                              .last = stage + 1 == stages,
+                                              .layers = layers_of_stage(settings_, stages, stage)});
+    model_->children.push_back({std::to_string(parts_.size()), part});
+    parts_.push_back({.stage = stage, .model = part, .sharded = {}, .replicated = {}});
+  }
+}
+
+std::shared_ptr<Module> ParallelTraining::make_part(const LlamaPart& part) {
   LlamaOptions options{.shape = settings_.shape,
-                       .part = {},
+                       .part = part,
                        .length = settings_.length,
                        .dtype = settings_.dtype,
                        .attention = {},
                        .feed_forward = {},
                        .pending = &pending_};
-  if (const int stages = mesh_.size("pp"); stages > 1) {
-    const int stage = mesh_.group("pp").rank;
-    options.part = {.first = stage == 0,
-                    .last = stage + 1 == stages,
-                    .layers = layers_of_stage(settings_, stages, stage)};
-  }
   if (context_axis_.group)
     options.attention = [axis = context_axis_, ring = settings_.ring](Session& in, Tensor query,
                                                                       Tensor key, Tensor value) {
@@ -160,7 +178,7 @@ void ParallelTraining::make_model() {
     options.feed_forward = [this, options](const std::string& name) {
       return make_moe(s_, name, options, settings_.experts, expert_axis_);
     };
-  model_ = make_llama(s_, options);
+  return make_llama(s_, options);
 }
 
 Tensors ParallelTraining::parameters() {
@@ -234,13 +252,13 @@ void ParallelTraining::parallelize_output(Module& norm, Module& output, Placemen
   note_layout(output, of_colwise);
 }
 
-void ParallelTraining::apply_tensor_parallel() {
+void ParallelTraining::apply_tensor_parallel(Module& model) {
   const Placement activations = settings_.sequence_parallel ? shard(1) : replicated;
-  if (model_->children.front().name == "tok_embeddings")
-    parallelize_embedding(model_->child("tok_embeddings"), activations);
-  if (model_->children.back().name == "output")
-    parallelize_output(model_->child("norm"), model_->child("output"), activations);
-  for (const Module::Child& block : model_->child("layers").children)
+  if (model.children.front().name == "tok_embeddings")
+    parallelize_embedding(model.child("tok_embeddings"), activations);
+  if (model.children.back().name == "output")
+    parallelize_output(model.child("norm"), model.child("output"), activations);
+  for (const Module::Child& block : model.child("layers").children)
     parallelize_block(*block.module);
 }
 
@@ -273,19 +291,19 @@ Tensor ParallelTraining::logits_of(const Tensor& ids) {
   return call(s_, *model_, {ids, Tensor(), Tensor()})[1];
 }
 
-void ParallelTraining::apply_checkpointing() {
+void ParallelTraining::apply_checkpointing(Module& model) {
   if (settings_.transformers_model) {
-    for (const Module::Child& block : model_->child("model").child("layers").children)
+    for (const Module::Child& block : model.child("model").child("layers").children)
       checkpoint_forward(*block.module, settings_.checkpoint);
     return;
   }
-  std::vector<Module::Child>& blocks = model_->child("layers").children;
+  std::vector<Module::Child>& blocks = model.child("layers").children;
   const auto every = static_cast<std::size_t>(settings_.checkpoint_every);
   for (std::size_t i = every - 1; i < blocks.size(); i += every)
     blocks[i].module = checkpoint_wrapper(blocks[i].module, settings_.checkpoint);
 }
 
-void ParallelTraining::apply_fully_shard() {
+void ParallelTraining::apply_fully_shard(Part& part) {
   fsdp2::Options options{.mesh = fsdp_mesh_,
                          .reshard_after_forward = settings_.reshard_after_forward,
                          .mixed_precision = settings_.mixed_precision};
@@ -302,15 +320,15 @@ void ParallelTraining::apply_fully_shard() {
     options.gather_extension = [this](const Tensor& parameter) {
       return float8_->extension_of(parameter);
     };
-  for (const Module::Child& block : model_->child("layers").children) {
-    if (settings_.experts.experts > 0) shard_experts(*block.module, options);
-    sharded_->fully_shard({block.module.get()}, options);
+  for (const Module::Child& block : part.model->child("layers").children) {
+    if (settings_.experts.experts > 0) shard_experts(part, *block.module, options);
+    part.sharded->fully_shard({block.module.get()}, options);
   }
-  sharded_->fully_shard({model_.get()}, options);
+  part.sharded->fully_shard({part.model.get()}, options);
 }
 
 /// Experts are a unit of their own on the mesh ep_shard, or FSDP2 leaves them alone.
-void ParallelTraining::shard_experts(Module& given, fsdp2::Options& options) {
+void ParallelTraining::shard_experts(Part& part, Module& given, fsdp2::Options& options) {
   const bool wrapped = given.class_name == "CheckpointWrapper";
   Module& block = wrapped ? given.child("_checkpoint_wrapped_module") : given;
   Module& experts = block.child("feed_forward").child("experts");
@@ -321,7 +339,7 @@ void ParallelTraining::shard_experts(Module& given, fsdp2::Options& options) {
     }
     fsdp2::Options own = options;
     own.mesh = expert_fsdp_mesh_;
-    sharded_->fully_shard({&experts}, own);
+    part.sharded->fully_shard({&experts}, own);
     return;
   }
   options.ignored = [this](const Tensor& parameter) { return ignored_.contains(parameter.impl()); };
@@ -353,14 +371,14 @@ void ParallelTraining::clip() {
   for (const Tensor& parameter : parameters()) {
     if (!parameter.grad().defined()) continue;
     gradients.push_back(parameter.grad());
-    const ParameterLayout* layout = sharded_ ? nullptr : layout_of(parameter);
+    const ParameterLayout* layout = is_sharded() ? nullptr : layout_of(parameter);
     read.push_back(layout && layout->gradient == partial
                        ? gradient_like_parameter(s_, tensor_axis_, parameter.grad(), *layout)
                        : parameter.grad());
   }
   Tensor norms = stack(s_, gradient_norms(s_, read));
   read.clear();
-  if (sharded_) norms = summed_norms(norms, shard_axis_);
+  if (is_sharded()) norms = summed_norms(norms, shard_axis_);
   norms = summed_norms(norms, tensor_axis_);
   clip_with_norm(s_, gradients, vector_norm(s_, norms));
 }
@@ -380,51 +398,30 @@ void ParallelTraining::micro_batch(int number, const Tensors& batch, const Probe
   probe(Moment::backward, number);
 }
 
-void ParallelTraining::make_stage() {
+void ParallelTraining::make_pipeline() {
   const bool split = settings_.sequence_parallel && tensor_axis_.group;
   const std::int64_t rows = settings_.batch / settings_.micro_batches;
   const std::int64_t length =
       split ? settings_.length / tensor_axis_.group->size() : settings_.length;
-  fsdp2::State* root = sharded_ ? sharded_->state_of(*model_) : nullptr;
-  // set_manual_backward_finalization: no backward waits for reductions.
-  if (root) root->set_is_last_backward(false);
-  const auto leave_gradients = [this, root] {
-    if (!root) return;
-    sharded_->set(*model_, [](fsdp2::GroupSwitches& switches) {
-      switches.reshard_after_backward = false;
-      switches.reduce_grads = switches.all_reduce_grads = false;
-    });
-  };
-  const auto finish = [this, root] {
-    if (root) {
-      sharded_->set(*model_, [](fsdp2::GroupSwitches& switches) {
-        switches.reshard_after_backward = true;
-        switches.reduce_grads = switches.all_reduce_grads = true;
-      });
-      finalize_backward(s_, *sharded_, *root);
-    }
-    const NoGrad no_grad(s_);
-    for (const Tensor& parameter : parameters())
-      if (parameter.grad().defined()) div_(s_, parameter.grad(), Number(settings_.micro_batches));
-  };
-  stage_ = std::make_unique<PipelineStage>(
-      s_, StageSetup{.schedule = settings_.schedule,
-                     .micro_batches = settings_.micro_batches,
-                     .group = &mesh_.group("pp"),
-                     .module = model_.get(),
-                     .activation = {rows, length, settings_.shape.dim},
-                     .dtype = settings_.mixed_precision.param_dtype.value_or(settings_.dtype),
-                     .loss =
-                         [this](Session&, const Tensor& output, int micro_batch) {
-                           return loss_of(output, targets_[static_cast<std::size_t>(micro_batch)]);
-                         },
-                     .before_backward = leave_gradients,
-                     .after_step = finish});
+  const PipelineSetup setup = pipeline_setup_of(settings_);
+  std::vector<StageSetup> stages;
+  for (const Part& part : parts_)
+    stages.push_back({.index = part.stage,
+                      .stages = setup.stages(),
+                      .module = StageModule(s_, *part.model, part.sharded.get(),
+                                            part.replicated.get(), settings_.micro_batches),
+                      .activation = {rows, length, settings_.shape.dim},
+                      .dtype = settings_.mixed_precision.param_dtype.value_or(settings_.dtype)});
+  pipeline_ =
+      make_pipeline_run(s_, setup, mesh_.group("pp"), std::move(stages),
+                        [this](Session&, const Tensor& output, int micro_batch) {
+                          return loss_of(output, targets_[static_cast<std::size_t>(micro_batch)]);
+                        });
 }
 
 void ParallelTraining::pipeline_step(const Tensors& batch, const StageWatcher& watch) {
   targets_ = chunk(s_, batch[1], settings_.micro_batches, 0);
-  stage_->step(chunk(s_, batch[0], settings_.micro_batches, 0), watch);
+  pipeline_->step(chunk(s_, batch[0], settings_.micro_batches, 0), watch);
   targets_.clear();
 }
 
@@ -449,7 +446,7 @@ void ParallelTraining::iteration(const Probe& probe, const StageWatcher& watch) 
   }
   Tensors parts = scope ? scope->inputs() : batch;
   const int last = settings_.micro_batches - 1;
-  if (stage_) {
+  if (pipeline_) {
     pipeline_step(
         parts, watch ? watch : [](const char*, int, int) {});
     probe(Moment::backward, last);

@@ -35,7 +35,7 @@ struct ParallelSettings {
   std::function<std::shared_ptr<Module>(Session& meta)> transformers_model = {};
   /// From the outermost to the innermost: pp, dp_replicate, dp_shard, cp, tp. Experts have a mesh
   /// of their own over the same ranks. FSDP2 shards over dp_shard, and over cp with it; without
-  /// dp_shard nothing is sharded by data.
+  /// dp_shard nothing is sharded by data, and stages of an axis pp are in DDP over dp_replicate.
   std::vector<MeshAxis> mesh;
   std::int64_t batch = 1;        ///< sequences of a rank
   std::int64_t length = 1;       ///< tokens of a sequence, all of them
@@ -56,9 +56,14 @@ struct ParallelSettings {
   bool clips = false;
   /// Of a step: the gradients of each are reduced, or with pp those of all at once.
   int micro_batches = 1;
-  PipelineSchedule schedule = PipelineSchedule::gpipe;  ///< of an axis pp; `batch` is all of it
-  std::vector<std::int64_t> stage_layers = {};          ///< of each stage; empty: equally many
+  /// Of an axis pp, whose `batch` is that of all micro-batches.
+  PipelineScheduleKind schedule = PipelineScheduleKind::gpipe;
+  int stages_per_rank = 1;
+  std::vector<std::int64_t> stage_layers = {};  ///< of each stage; empty: equally many
 };
+
+/// The pipeline of an axis pp.
+PipelineSetup pipeline_setup_of(const ParallelSettings& settings);
 
 /// The model and all that trains it.
 class ParallelTraining {
@@ -74,6 +79,7 @@ class ParallelTraining {
   /// `watch` is told of the stage's forwards and backwards, with an axis pp.
   void iteration(const Probe& probe, const StageWatcher& watch = {});
 
+  /// Of the stages of this rank together.
   Module& module() { return *model_; }
   const ParallelSettings& settings() const { return settings_; }
   const DeviceMesh& mesh() const { return mesh_; }
@@ -87,19 +93,32 @@ class ParallelTraining {
   const ProcessGroup* shard_group() const { return fsdp_mesh_ ? fsdp_mesh_->shard : nullptr; }
 
  private:
+  /// A model, or a stage of one, with the data parallelism around it.
+  struct Part {
+    int stage = 0;
+    std::shared_ptr<Module> model;
+    std::unique_ptr<fsdp2::FullySharded> sharded;
+    std::unique_ptr<ddp::DistributedDataParallel> replicated;
+  };
+
   void make_model();
+  std::shared_ptr<Module> make_part(const LlamaPart& part);
+  void make_parts();
+  void parallelize(Part& part, ProcessGroups& groups);
   void apply_transformers_plan(Module& module);
   Tensor logits_of(const Tensor& ids);
-  void apply_tensor_parallel();
-  void apply_checkpointing();
-  void apply_fully_shard();
+  void apply_tensor_parallel(Module& model);
+  void apply_checkpointing(Module& model);
+  void apply_fully_shard(Part& part);
+  void apply_ddp(Part& part);
+  bool is_sharded() const { return parts_.front().sharded != nullptr; }
   void parallelize_embedding(Module& embedding, Placement activations);
   void parallelize_output(Module& norm, Module& output, Placement activations);
   void parallelize_block(Module& block);
-  void shard_experts(Module& block, fsdp2::Options& options);
+  void shard_experts(Part& part, Module& block, fsdp2::Options& options);
   void note_layout(const Module& module, ParameterLayout layout);
   const ParameterLayout* layout_of(const Tensor& parameter) const;
-  void make_stage();
+  void make_pipeline();
   void pipeline_step(const Tensors& batch, const StageWatcher& watch);
   void update(const Probe& probe);
   void micro_batch(int number, const Tensors& batch, const Probe& probe);
@@ -118,10 +137,10 @@ class ParallelTraining {
   std::map<const TensorImpl*, ParameterLayout> layouts_;  // looked up, never walked
   std::unique_ptr<Float8Layers> float8_;
   std::set<const TensorImpl*> ignored_;  // by FSDP2; looked up, never walked
-  std::unique_ptr<fsdp2::FullySharded> sharded_;
+  std::vector<Part> parts_;              ///< several: the stages of this rank
   fsdp2::MeshInfoRef fsdp_mesh_, expert_fsdp_mesh_;
   std::unique_ptr<ParameterOptimizer> optimizer_;
-  std::unique_ptr<PipelineStage> stage_;
+  std::unique_ptr<PipelineRun> pipeline_;
   Tensors targets_;  ///< labels of the micro-batches of a pipeline's step
   Tensor ids_, labels_;
 };

@@ -10,6 +10,10 @@
 #include <exception>
 #include <stdexcept>
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
 #include "tests/backend/cuda/emulated_tensor_core.h"
 
 namespace shardscope::test {
@@ -220,6 +224,10 @@ class EmulatedBlock {
         throw std::logic_error("a thread ends before its copies have come");
     } catch (...) {
       block->failure_ = std::current_exception();  // of no use to who is not on this stack
+#ifdef __SANITIZE_ADDRESS__
+      // It does not know this stack, so it has not seen the frames go that the exception left.
+      __asan_unpoison_memory_region(block->threads_[index].stack, stack_bytes);
+#endif
     }
     block->threads_[index].done = true;
     _longjmp(block->scheduler_, 1);

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <latch>
 #include <memory>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -169,6 +172,26 @@ TEST_F(MeshRecording, AFamilyThatIsNotAlikeIsRecordedOneByOne) {
                                       }};
   for (const int shard : {2, 4, 8, 16}) expect_equal(*recordings.of(family, shard), record(shard));
   EXPECT_EQ(sizes, (std::vector{2, 16, 4, 8}));
+}
+
+TEST_F(MeshRecording, ThreadsThatAskForTheSameRecordItOnce) {
+  MeshRecordings recordings;
+  std::atomic<int> recorded_times = 0;
+  std::latch both(2);
+  const MeshRecordings::Family family{.name = "family", .world = 32, .record = [&](int shard) {
+                                        ++recorded_times;
+                                        return recorded(on(second_copies().front(), shard));
+                                      }};
+  std::shared_ptr<const Schedule> found[2];
+  const auto ask = [&](std::size_t thread) {
+    both.arrive_and_wait();
+    found[thread] = recordings.of(family, 2);
+  };
+  std::thread other(ask, 1);
+  ask(0);
+  other.join();
+  EXPECT_EQ(recorded_times, 1);
+  EXPECT_EQ(found[0], found[1]);
 }
 
 TEST_F(MeshRecording, WhatRecordingThrowsComesOut) {

@@ -246,8 +246,8 @@ Inputs torchtitan_plan() {
   return inputs;
 }
 
-// Three blocks on four ranks: pipelines of 2 alone. Mixed precision is FSDP2's, and what torchtitan
-// runs of schedules has one stage a rank.
+// Three blocks on four ranks: pipelines of 2 alone, with one stage a rank. Mixed precision is
+// FSDP2's.
 TEST(PlanOfPipelines, OfTorchtitanAreThoseThatItRuns) {
   const Enumeration all = choices_of(torchtitan_plan(), 4);
   std::set<PipelineScheduleKind> schedules;
@@ -258,10 +258,15 @@ TEST(PlanOfPipelines, OfTorchtitanAreThoseThatItRuns) {
     schedules.insert(choice.pipeline.schedule);
     inside.insert(name_of(choice.sharding));
   }
-  EXPECT_THAT(schedules, ElementsAre(gpipe, one_f_one_b));
+  EXPECT_THAT(schedules, ElementsAre(gpipe, one_f_one_b, interleaved_zero_bubble));
   EXPECT_THAT(inside, ElementsAre("full_shard", "shard_grad_op"));
-  EXPECT_THAT(all.dropped,
-              Contains(Field(&Dropped::why, HasSubstr("only GPipe and 1F1B are predicted"))));
+  for (const Choice& choice : all.choices) {
+    if (choice.pipeline.schedule != interleaved_zero_bubble) continue;
+    EXPECT_EQ(name_of(choice.sharding), "shard_grad_op");
+    EXPECT_EQ(choice.checkpointing, eager::CheckpointChoice{});
+  }
+  EXPECT_THAT(all.dropped, Contains(Field(&Dropped::why, HasSubstr("loses gradients"))));
+  EXPECT_THAT(all.dropped, Contains(Field(&Dropped::why, HasSubstr("for each of their weights"))));
   const std::string text = text_of(all.choices.front());
   EXPECT_THAT(text, HasSubstr("fsdp2 GPipe pipeline of 2, full_shard inside, batch 4 x 2"));
 }
@@ -294,6 +299,16 @@ TEST(PlanOfPipelines, BoundsOfTorchtitansAreNoHigherThanTrials) {
   expect_bounds_below_trials(inputs);
   // A host that decides, and whose backward is twice as fast as its forward.
   inputs.profile.host = HostCosts{.operation = Duration{100'000}, .view = {}, .backward = 0.5};
+  expect_bounds_below_trials(inputs);
+}
+
+// Four blocks: two stages a rank as well.
+TEST(PlanOfPipelines, BoundsOfTorchtitansWithSeveralStagesAreNoHigherThanTrials) {
+  Inputs inputs = torchtitan_plan();
+  inputs.model = model_of_config(JsonValue::parse(large_head, "config.json"));
+  const std::vector<Choice> choices = choices_of(inputs, 4).choices;
+  EXPECT_TRUE(std::ranges::any_of(
+      choices, [](const Choice& one) { return one.pipeline.stages_per_rank == 2; }));
   expect_bounds_below_trials(inputs);
 }
 

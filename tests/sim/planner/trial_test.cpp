@@ -55,6 +55,17 @@ TEST_P(LeftOut, MicroBatchesOfEarlierStepsChangeNeitherTimeNorPeak) {
   }
 }
 
+TEST_P(LeftOut, ShapesChangeNothingElse) {
+  const Schedule with = schedule_of(choice(2), basis_.trials);
+  const Schedule without = schedule_of(choice(2), basis_.trials, {.shapes = false});
+  EXPECT_FALSE(with.shapes.empty());
+  EXPECT_TRUE(without.shapes.empty());
+  EXPECT_EQ(with.program.actions, without.program.actions);
+  EXPECT_EQ(with.works, without.works);
+  ASSERT_EQ(with.operations.size(), without.operations.size());
+  for (const Operation& op : without.operations) ASSERT_EQ(op.shapes, Operation::no_shapes);
+}
+
 // The third step repeats what the second one does, with all of its micro-batches.
 TEST_P(LeftOut, TheLastStepHasAllMicroBatches) {
   static constexpr std::array soon{"1", "steady"};

@@ -286,5 +286,33 @@ TEST(FineTuningStatistics, CountJudgementsApart) {
   EXPECT_EQ(all.failed_right, 1);
 }
 
+// modelscope/ms-swift examples/train/rlhf/dpo/lora.sh: pairs, and the model without its adapter.
+TEST(FineTuningScenario, TrainsPreferencesByPairs) {
+  const FineTuningRow dpo = row_of(
+      "modelscope/ms-swift dpo,Qwen2.5-7B-Instruct,lora DPO,bfloat16,1,unstated,single device,1,"
+      "2048,on (default),,24,device,");
+  ASSERT_EQ(why_not_predicted(dpo), "");
+  const eager::TrainingSettings& loop = fine_tuning_scenario(dpo).training.setup.loop;
+  EXPECT_EQ(loop.objective, eager::Objective::preference);
+  EXPECT_EQ(loop.reference, eager::ReferencePolicy::without_adapter);
+  EXPECT_EQ(loop.sequences(), 2);
+  EXPECT_EQ(why_not_predicted(row_of("QwenLM/Qwen,Qwen-7B,lora DPO,bf16,1,A100,single device,1,"
+                                     "2048,on,,24,device,")),
+            "DPO of QwenLM/Qwen is not modelled");
+}
+
+// NVIDIA Ampere GA102 white paper V2.1: 71.2 TFLOP/s of bfloat16 and 936 GB/s of an RTX 3090.
+TEST(FineTuningScenario, HasTheChipOfItsCard) {
+  const HardwareProfile profile =
+      fine_tuning_scenario(
+          row_of("AnswerDotAI/fsdp_qlora,Llama-2-7B,lora,bf16,2,\"RTX 3090 24GB (PCIe, 280 W "
+                 "limit)\",FSDP full_shard,6,2048,on (reentrant),,21.35,reserved,"))
+          .profile;
+  EXPECT_DOUBLE_EQ(profile.peak_bfloat16->flops_per_s, 71.2e12);
+  EXPECT_DOUBLE_EQ(profile.memory_bandwidth.bytes_per_s, 936e9);
+  EXPECT_DOUBLE_EQ(profile.gpu->power_limit.watts, 280);
+  EXPECT_EQ(profile.gpu->multiprocessors, 82);
+}
+
 }  // namespace
 }  // namespace shardscope

@@ -161,7 +161,11 @@ TEST(PublishedContextParallel, WhatATracedRingExchangesStandsBehindAttention) {
 
 TEST(PublishedContextParallel, ARingThatIsNotTracedRunsBehindAttention) {
   const Schedule schedule = with_ring_attention(attention_twice(), {.ranks = 2});
-  EXPECT_EQ(schedule.operations.size(), 2U);
+  // 64 queries, 128 keys and values. Forward one part is scaled and another added, 4 and 6 bytes a
+  // number; backward one part of all three is added.
+  ASSERT_EQ(schedule.operations.size(), 4U);
+  EXPECT_EQ(schedule.operations[2].bytes, Bytes{64 * (4 + 6)});
+  EXPECT_EQ(schedule.operations[3].bytes, Bytes{192 * 6});
   EXPECT_EQ(schedule.works[1].attention.keys, 16);
 }
 

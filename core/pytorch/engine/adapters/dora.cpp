@@ -102,8 +102,13 @@ std::shared_ptr<Module> dora_layer(Session& s, const DoraInit& init) {
   QuantizedLayer::Copy copy;
   if (init.quantized && init.quantized->is_4bit()) copy = init.quantized->copied(s, init.base);
   const Tensor& kept = copy.packed ? copy.packed : init.base.parameters[0].tensor;
+  // float16 is multiplied in float32.
+  const bool half = init.a.dtype() == Dtype::float16;
+  const Tensor a = half ? to(s, init.a, Dtype::float32) : init.a;
+  const Tensor b = half ? to(s, init.b, Dtype::float32) : init.b;
   Tensor weight = init.quantized ? init.quantized->dequantized(s, kept) : kept;
-  Tensor update = mm(s, init.b, init.a);
+  Tensor update = mm(s, b, a);
+  if (half) update = to(s, update, Dtype::float16);
   Tensor norm = weight_norm(s, init.turned ? t(s, weight) : weight, update);
   const Tensor magnitude = shallow_detach(s, norm);
   magnitude.set_requires_grad(true);

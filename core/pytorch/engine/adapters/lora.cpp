@@ -304,13 +304,14 @@ class Injection {
     }
   }
 
-  /// peft/tuners/tuners_utils.py, cast_adapter_dtype: a new parameter each; the loop's variable
-  /// holds the one before until the next.
+  /// peft/tuners/tuners_utils.py, cast_adapter_dtype: a new parameter each. All of a module's are
+  /// held until the last of them is cast, and that one by the loop's variable until the next.
   void cast_adapters() {
     Tensor before;
     for (Module* layer : layers_)
       for (const char* dict : {"lora_A", "lora_B", "lora_magnitude_vector"})
-        for (const Module::Child& child : layer->child(dict).children)
+        for (const Module::Child& child : layer->child(dict).children) {
+          const std::vector<Module::NamedTensor> listed = child.module->parameters;
           for (Module::NamedTensor& own : child.module->parameters) {
             before = own.tensor;
             if (before.dtype() != Dtype::bfloat16 && before.dtype() != Dtype::float16) continue;
@@ -318,6 +319,7 @@ class Injection {
             own.tensor = to(s_, before, Dtype::float32);
             own.tensor.set_requires_grad(before.requires_grad());
           }
+        }
   }
 
   Session& s_;

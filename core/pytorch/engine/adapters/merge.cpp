@@ -1,10 +1,10 @@
 #include "core/pytorch/engine/adapters/merge.h"
 
-#include "core/base/error.h"
 #include "core/pytorch/engine/adapters/lora.h"
 #include "core/pytorch/engine/aten/matmul.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/reductions.h"
 #include "core/pytorch/engine/views.h"
 
 namespace shardscope::eager {
@@ -19,14 +19,53 @@ Tensor delta_of(Session& s, const LoraParts& parts, bool turned) {
   return mul(s, std::move(product), any_scaling);
 }
 
+/// Null: the layer is plain LoRA's.
+const Module* magnitude_of(Module& layer) {
+  const Module& dict = layer.child("lora_magnitude_vector");
+  return dict.children.empty() ? nullptr : dict.children[0].module.get();
+}
+
+/// get_weight_norm with a scaling of 1.
+Tensor norm_of(Session& s, const Tensor& weight, const Tensor& delta, bool turned) {
+  const Tensor across = turned ? t(s, weight) : weight;
+  const Tensor sum = add(s, across, mul(s, turned ? t(s, delta) : delta, any_scaling));
+  return to(s, vector_norm(s, sum, Dims{1}), sum.dtype());
+}
+
+/// What the sum of weight and update is multiplied by.
+Tensor factor_of(Session& s, const Module& magnitude, const Tensor& norm, bool turned) {
+  Tensor factor = view(s, div(s, magnitude.parameters[0].tensor, norm), {-1, 1});
+  return turned ? t(s, std::move(factor)) : factor;
+}
+
+/// DoraLinearVariant.merge_safe: the weight is dequantised once for its norm, and again to be added
+/// to. The layer keeps the norm.
+Tensor merged_dora(Session& s, const LoraParts& parts, const QuantizedLayer& layer,
+                   const Module& magnitude, Tensor& norm) {
+  const Tensor& packed = parts.base.parameters[0].tensor;
+  const Tensor delta = delta_of(s, parts, false);
+  const Tensor unmerged = clone(s, layer.dequantized(s, packed));
+  norm = norm_of(s, unmerged, delta, false);
+  const Tensor weight = layer.dequantized(s, packed);
+  const Tensor factor = factor_of(s, magnitude, norm, false);
+  const Tensor merged = mul(s, factor, add(s, weight, delta));
+  return to(s, merged, unmerged.dtype());
+}
+
 /// Linear4bit.merge and Linear8bitLt.merge: by way of the host.
-void merge_quantized(Session& s, const LoraParts& parts, QuantizedLayer& layer) {
+void merge_quantized(Session& s, const LoraParts& parts, QuantizedLayer& layer,
+                     const Module* magnitude) {
   Tensor& packed = parts.base.parameters[0].tensor;
   QuantizedLayer before = layer;
   Tensor packed_before = packed;
   Tensor weight = layer.dequantized(s, packed);
-  Tensor delta = delta_of(s, parts, false);
-  Tensor merged = add(s, weight, delta);
+  Tensor delta, merged, norm;
+  if (magnitude) {
+    merged = merged_dora(s, parts, layer, *magnitude, norm);
+  } else {
+    delta = delta_of(s, parts, false);
+    merged = add(s, weight, delta);
+  }
   {
     const Tensor back = empty(s, merged.sizes(), like(merged));
     packed = layer.requantize(s, back);
@@ -36,14 +75,25 @@ void merge_quantized(Session& s, const LoraParts& parts, QuantizedLayer& layer) 
   const LetGo let_go{weight, delta, merged};
 }
 
+/// DoraLinearVariant.merge_unsafe.
+void merge_dora(Session& s, const LoraParts& parts, const Module& magnitude) {
+  const bool turned = parts.base.class_name == "Conv1D";
+  const Tensor& weight = parts.base.parameters[0].tensor;
+  const Tensor delta = delta_of(s, parts, turned);
+  const Tensor unmerged = clone(s, weight);
+  const Tensor norm = norm_of(s, unmerged, delta, turned);
+  const Tensor factor = factor_of(s, magnitude, norm, turned);
+  Tensor merged = mul(s, factor, add(s, weight, delta));
+  merged = to(s, merged, weight.dtype());
+  weight.set_data(merged);
+}
+
 void merge_layer(Session& s, Module& layer, const QuantizedLayers& quantized) {
-  if (!layer.child("lora_magnitude_vector").children.empty())
-    throw Error({.where = layer.name,
-                 .what = "merging DoRA is not modelled",
-                 .way_out = "leave the phase out"});
   const LoraParts parts(layer);
+  const Module* magnitude = magnitude_of(layer);
   for (const QuantizedLayers::Entry& entry : quantized.entries())
-    if (entry.module == &parts.base) return merge_quantized(s, parts, *entry.layer);
+    if (entry.module == &parts.base) return merge_quantized(s, parts, *entry.layer, magnitude);
+  if (magnitude) return merge_dora(s, parts, *magnitude);
   add_(s, parts.base.parameters[0].tensor, delta_of(s, parts, parts.base.class_name == "Conv1D"));
 }
 

@@ -1,5 +1,7 @@
 #include "core/pytorch/engine/adapters/quantized.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/pytorch/engine/aten/matmul.h"
@@ -71,6 +73,43 @@ std::vector<std::pair<std::string, Tensor>> QuantizedLayer::state() const {
   add("qzeros", zeros_);
   add("g_idx", order_);
   return tensors;
+}
+
+/// bitsandbytes' quant_type.
+static std::string_view name_of_kind(QuantizationKind kind) {
+  return kind == QuantizationKind::nf4 ? "nf4" : "fp4";
+}
+
+/// pack_dict_to_tensor of what is no tensor: JSON in bytes. The offset's digits are those of zero.
+Tensor QuantizedLayer::packed_description(Session& s) const {
+  std::string text = fmt::format(
+      R"({{"quant_type": "{}", "blocksize": {}, "dtype": "{}", "shape": [{}, {}])",
+      name_of_kind(settings_.kind), block_elements, name_of(dtype_), shape_[0], shape_[1]);
+  if (offset_)
+    text +=
+        fmt::format(R"(, "nested_blocksize": {}, "nested_dtype": "float32", "nested_offset": 0.0)",
+                    second_block_elements);
+  return empty(s, {static_cast<std::int64_t>(text.size()) + 1}, {Dtype::uint8, Device::cpu});
+}
+
+std::vector<std::pair<std::string, Tensor>> QuantizedLayer::saved_state(Session& s) const {
+  std::vector<std::pair<std::string, Tensor>> saved;
+  if (is_packed()) return saved;
+  if (!is_4bit()) {
+    saved.emplace_back("SCB", scales_);
+    saved.emplace_back("weight_format", empty(s, {}, {Dtype::uint8, Device::cpu}));
+    return saved;
+  }
+  saved.emplace_back("weight.absmax", absmax_);
+  saved.emplace_back("weight.quant_map", code_);
+  if (offset_) {
+    saved.emplace_back("weight.nested_absmax", second_absmax_);
+    saved.emplace_back("weight.nested_quant_map", clone(s, second_code_));
+  }
+  saved.emplace_back(
+      fmt::format("weight.quant_state.bitsandbytes__{}", name_of_kind(settings_.kind)),
+      packed_description(s));
+  return saved;
 }
 
 Tensor QuantizedLayer::quantize(Session& s, const Tensor& weight, Tensor& codes) {
@@ -246,11 +285,8 @@ Tensor QuantizedLayer::matmul_4bit(Session& s, Tensor x, const Tensor& packed,
                static_cast<void>(kept);
                Tensors results(3);
                const Tensor& gradient = gradients[0];
-               if (node.needs(2)) {
-                 Dims all_but_last;
-                 for (int i = 0; i + 1 < gradient.dim(); ++i) all_but_last.push_back(i);
-                 results[2] = sum(in, gradient, all_but_last);
-               }
+               // Over the first dimension alone: autograd sums the others.
+               if (node.needs(2)) results[2] = sum(in, gradient, {0});
                if (node.needs(0)) {
                  Tensor weight = dequantize_4bit(in, column);
                  weight = to(in, std::move(weight), gradient.dtype());

@@ -55,8 +55,13 @@ class QuantizedLayer {
 
   /// The tensors beside the packed weight, with bitsandbytes' names.
   std::vector<std::pair<std::string, Tensor>> state() const;
+  /// The entries beside the packed weight that the module adds to a state dict, by name behind the
+  /// module's; the second table as a copy. Source: nn/modules.py, _save_to_state_dict, and
+  /// functional.py, QuantState.as_dict.
+  std::vector<std::pair<std::string, Tensor>> saved_state(Session& s) const;
 
  private:
+  Tensor packed_description(Session& s) const;
   Tensor quantize_4bit(Session& s, const Tensor& weight, Tensor& codes);
   Tensor quantize_int8(Session& s, const Tensor& weight);
   Tensor dequantize_4bit(Session& s, const Tensor& packed) const;

@@ -33,6 +33,8 @@ class DistributedDataParallel {
   /// The wrapper, to be called in the model's place.
   const std::shared_ptr<Module>& module() const { return wrapper_; }
   const Reducer& reducer() const { return *reducer_; }
+  /// What a pipeline's stage calls before its last backward, as its forwards ran in no_sync().
+  void prepare_for_backward() { reducer_->prepare_for_backward({}); }
 
   /// The scope of no_sync(): gradients only accumulate.
   class NoSync : public Scoped<bool> {

@@ -65,7 +65,7 @@ Engine::Engine(Session& s, ProcessGroups& groups, Request request)
   if (groups_.empty()) groups_ = one_group(parameters_);
   const ProcessGroup& world = groups.world();
   const ProcessGroup& data_parallel = groups.add(world.ranks);
-  if (settings_.precision != Dtype::float32)
+  if (settings_.precision != Dtype::float32 && !settings_.keeps_dtypes)
     for (const NamedParameter& p : parameters_)
       p.tensor().set_data(to(s_, detach(s_, p.tensor()), settings_.precision));
   for (const NamedParameter& p : parameters_) broadcast_bytes(s_, data_parallel, p.tensor(), 0);

@@ -53,6 +53,7 @@ struct DeepSpeedSettings {
   DeepSpeedOffload offload_param;
 
   Dtype precision = Dtype::float32;          ///< of parameters and activations in compute
+  bool keeps_dtypes = false;                 ///< parameters that are not in it stay as they are
   bool masters_in_precision = false;         ///< master weights and gradients stay in it
   std::optional<Dtype> communication_dtype;  ///< of gradients on the wire; absent: precision
   std::optional<Dtype> accumulation_dtype;   ///< data_types.grad_accum_dtype

@@ -30,6 +30,10 @@ using StateDict = std::vector<StateEntry>;
 /// Refusal where the library raises.
 StateDict state_dict(Session& s, FullySharded& model, const StateDictOptions& options);
 
+/// named_parameters() that do not require grad: of a flat parameter all that were flattened. A tied
+/// parameter has the name under which it was flattened.
+std::vector<std::string> frozen_parameters(const FullySharded& model);
+
 /// model.load_state_dict(...) of what `state_dict` gave with the same type.
 void load_state_dict(Session& s, FullySharded& model, const StateDict& state, StateDictType type);
 

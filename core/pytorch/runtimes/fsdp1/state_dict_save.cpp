@@ -158,6 +158,21 @@ class Saving : private StateDictWalk {
 
 }  // namespace
 
+std::vector<std::string> frozen_parameters(const FullySharded& model) {
+  std::vector<std::string> names;
+  for (const auto& unit : model.units()) {
+    if (!unit->handle) continue;
+    const FlatHandle& handle = *unit->handle;
+    const auto& parameters = unit->plan.parameters;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const Tensor& kept =
+          handle.uses_original_parameters() ? handle.parameters()[i] : handle.flat();
+      if (!kept.requires_grad()) names.push_back(parameters[i].name);
+    }
+  }
+  return names;
+}
+
 StateDict state_dict(Session& s, FullySharded& model, const StateDictOptions& options) {
   return Saving(s, model, options).run();
 }

@@ -1,5 +1,7 @@
 #include "core/pytorch/runtimes/fsdp2/state_dict.h"
 
+#include <algorithm>
+
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/dispatch.h"
 #include "core/pytorch/engine/views.h"
@@ -43,6 +45,17 @@ Tensor gathered(Session& s, const Parameter& p, const Tensor& shard) {
     whole = narrow(s, whole, p.shard_dim(), 0, p.size()[p.shard_dim()]);
   wait_tensor(s, whole);
   return whole;
+}
+
+/// named_parameters() has a tied parameter once: its other entries stay.
+void erase_frozen(StateDict& dict) {
+  std::vector<const Parameter*> seen;
+  std::erase_if(dict.entries, [&](const StateDict::Entry& entry) {
+    if (!entry.parameter || entry.tensor.requires_grad()) return false;
+    if (std::ranges::find(seen, entry.parameter) != seen.end()) return false;
+    seen.push_back(entry.parameter);
+    return true;
+  });
 }
 
 /// _maybe_full_or_cpu_state_dict's ranks_only.
@@ -124,10 +137,7 @@ StateDict state_dict(Session&, FullySharded& sharded, Module& root) {
 StateDict get_model_state_dict(Session& s, FullySharded& sharded, Module& root,
                                const StateDictOptions& options) {
   StateDict dict = state_dict(s, sharded, root);
-  if (options.ignore_frozen_params)
-    std::erase_if(dict.entries, [](const StateDict::Entry& entry) {
-      return entry.parameter && !entry.tensor.requires_grad();
-    });
+  if (options.ignore_frozen_params) erase_frozen(dict);
   for (StateDict::Entry& entry : dict.entries)
     entry.tensor = as_asked(s, entry.parameter, entry.tensor, options, sharded.rank() == 0);
   if (is_for_rank_0(options) && sharded.rank() != 0) dict.entries.clear();

@@ -88,10 +88,13 @@ std::uint32_t ScheduleRecorder::intern(const DeviceWork& work) {
 }
 
 const ScheduleRecorder::Known& ScheduleRecorder::known(const Operator& op) {
+  Near& near = near_[reinterpret_cast<std::uintptr_t>(&op) / sizeof(Operator) % near_.size()];
+  if (near.op == &op) return *near.known;
   const auto [found, fresh] = operators_.try_emplace(&op);
   if (fresh)
     found->second = {intern(op.name), place_ == Device::cuda ? scratch_rule_of(op.name) : nullptr,
                      !issues_nothing(op), trait_of(op)};
+  near = {.op = &op, .known = &found->second};
   return found->second;
 }
 
@@ -322,11 +325,11 @@ void ScheduleRecorder::allocate_outputs(const OperatorCall& call, bool outputs) 
     return std::any_of(call.outputs.begin(), call.outputs.end(),
                        [&](const auto* tensor) { return tensor->storage->id() == asked.storage; });
   };
-  const auto rest = std::stable_partition(asked_.begin(), asked_.end(), [&](const Asked& asked) {
-    return is_output(asked) == outputs;
+  std::erase_if(asked_, [&](const Asked& asked) {
+    const bool now = is_output(asked) == outputs;
+    if (now) allocate(asked);
+    return now;
   });
-  for (auto asked = asked_.begin(); asked != rest; ++asked) allocate(*asked);
-  asked_.erase(asked_.begin(), rest);
 }
 
 // Operators.
@@ -381,7 +384,7 @@ void ScheduleRecorder::launch(const Session& s, const OperatorCall& call,
                                                 : OperationKind::compute;
   const DeviceWork work = work_of(call, trait);
   operation.work = intern(work);
-  operation.shapes = shapes_.index_of(call);
+  if (notes_shapes_) operation.shapes = shapes_.index_of(call);
   operation.operands = add_operands(call, trait);
   operation.bytes = work.bytes;
   // torch's flop_counter has no formula for grouped products.
@@ -442,16 +445,18 @@ void ScheduleRecorder::on_operator(Session& s, const OperatorCall& call) {
   const Known& op = known(call.op);
   allocating_ = op.name;
   const LaneIndex lane = lane_of(s, s.stream);
-  const bool issues = op.issues && (std::any_of(call.outputs.begin(), call.outputs.end(),
-                                                [this](const auto* t) { return on_device(t); }) ||
-                                    std::any_of(call.inputs.begin(), call.inputs.end(),
-                                                [this](const auto* t) { return on_device(t); }));
-  if (op.scratch != nullptr) {
+  const auto is_here = [this](const auto* tensor) { return on_device(tensor); };
+  // What runs on meta tensors takes nothing of the device.
+  const bool here =
+      std::ranges::any_of(call.outputs, is_here) || std::ranges::any_of(call.inputs, is_here);
+  const bool issues = op.issues && here;
+  const bool takes_scratch = op.scratch != nullptr && here;
+  if (takes_scratch) {
     plan_.clear();
     op.scratch(call, device_, plan_);
     plan_.finish();
   }
-  if (op.scratch == nullptr || plan_.empty()) {
+  if (!takes_scratch || plan_.empty()) {
     catch_up();
     if (issues)
       launch(s, call, op.trait, lane);

@@ -1,6 +1,7 @@
 // ScheduleRecorder: writes down a session's work as a Schedule with its host program.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -44,6 +45,8 @@ class ScheduleRecorder final : public Observer {
   void name_buffer(const Tensor& tensor, MemoryCategory category, std::string_view name);
   void set_category(const Tensor& tensor, MemoryCategory category);
   void listen(ProgramListener& listener) { listener_ = &listener; }
+  /// Schedule::shapes are for readers alone.
+  void leave_out_shapes() { notes_shapes_ = false; }
 
   /// A step of the loop begins.
   void begin_step(std::string label);
@@ -146,9 +149,16 @@ class ScheduleRecorder final : public Observer {
   KernelDevice device_;
   Device place_;
   ShapeTable shapes_;
+  bool notes_shapes_ = true;
   ProgramListener* listener_ = nullptr;
 
   std::unordered_map<const Operator*, Known> operators_;
+  /// Those looked up last, by address.
+  struct Near {
+    const Operator* op = nullptr;
+    const Known* known = nullptr;
+  };
+  std::array<Near, 256> near_;
   std::unordered_map<std::string, std::uint32_t> names_;
   std::unordered_map<DeviceWork, std::uint32_t, DeviceWorkHash> device_works_;
   std::unordered_map<const Module*, OwnerId> owners_;

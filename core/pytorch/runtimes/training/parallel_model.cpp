@@ -1,5 +1,7 @@
 #include "core/pytorch/runtimes/training/parallel_model.h"
 
+#include <algorithm>
+
 #include "core/pytorch/engine/autocast.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/runtimes/common/clip_grad_norm.h"
@@ -8,10 +10,10 @@ namespace shardscope::eager {
 namespace {
 
 void add_entries(Session& s, Module& module, const std::string& name, const FullStateDict& wanted,
-                 NamedTensors& entries) {
+                 const std::vector<std::string>& left_out, NamedTensors& entries) {
   const auto joined = [&](const std::string& own) { return name.empty() ? own : name + "." + own; };
   const auto add = [&](const Module::NamedTensor& own) {
-    if (!own.tensor || (wanted.trainable_only && !own.tensor.requires_grad())) return;
+    if (!own.tensor || std::ranges::find(left_out, joined(own.name)) != left_out.end()) return;
     const NoGrad no_grad(s);
     entries.emplace_back(joined(own.name), wanted.cpu_offload
                                                ? to(s, own.tensor, {.device = Device::cpu})
@@ -21,10 +23,17 @@ void add_entries(Session& s, Module& module, const std::string& name, const Full
   for (const Module::NamedTensor& own : module.buffers)
     if (own.persistent) add(own);
   for (const Module::Child& child : module.children)
-    add_entries(s, *child.module, joined(child.name), wanted, entries);
+    add_entries(s, *child.module, joined(child.name), wanted, left_out, entries);
 }
 
 }  // namespace
+
+std::vector<std::string> frozen_names(Module& module) {
+  std::vector<std::string> names;
+  for (const NamedParameter& p : named_parameters_of(module))
+    if (!p.tensor().requires_grad()) names.push_back(p.name);
+  return names;
+}
 
 Tensors ParallelModel::parameters() {
   Tensors parameters;
@@ -36,7 +45,8 @@ void ParallelModel::clip(Session& s) { clip_grad_norm(s, parameters()); }
 
 NamedTensors ParallelModel::full_state_dict(Session& s, const FullStateDict& wanted) {
   NamedTensors entries;
-  add_entries(s, module(), "", wanted, entries);
+  const auto left_out = wanted.trainable_only ? frozen_names(module()) : std::vector<std::string>();
+  add_entries(s, module(), "", wanted, left_out, entries);
   return entries;
 }
 

@@ -1,5 +1,6 @@
 #include "core/pytorch/runtimes/training/phases.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -39,29 +40,70 @@ std::string saved_name(std::string name) {
   return name;
 }
 
-/// QuantState.as_dict: state2.code is cloned, so that safetensors meets no shared tensor. Source:
-/// bitsandbytes 0.50.2 functional.py.
-Tensors copied_tables(Session& s, const TrainingRun& run) {
-  Tensors copies;
+/// The state of quantised layers, whose second tables are cloned so that safetensors meets no
+/// shared tensor.
+NamedTensors quantized_state(Session& s, const TrainingRun& run) {
+  NamedTensors entries;
+  if (!run.saves_quantized_state()) return entries;
   const NoGrad no_grad(s);
   for (const QuantizedLayers::Entry& entry : run.quantized().entries())
-    for (const auto& [name, tensor] : entry.layer->state())
-      if (name == "state2.code") copies.push_back(clone(s, tensor));
-  return copies;
+    for (auto& [name, tensor] : entry.layer->saved_state(s))
+      entries.emplace_back(entry.module->name + "." + name, std::move(tensor));
+  return entries;
+}
+
+/// get_peft_model_state_dict, EMBEDDING_LAYER_NAMES: what is looked for among target_modules.
+bool targets_embeddings(const LoraConfig& adapter) {
+  const LoraTargets targets(adapter);
+  const std::vector<std::string>& names = adapter.targets.names;
+  for (const char* embedding : {"embed_tokens", "lm_head"}) {
+    if (std::ranges::find(names, embedding) != names.end()) return true;
+    if (!adapter.targets.pattern.empty() && targets.has({.name = embedding})) return true;
+  }
+  return false;
+}
+
+SafetensorsTensor described(std::string name, const Tensor& tensor) {
+  SafetensorsTensor entry;
+  entry.name = std::move(name);
+  entry.dtype = tensor.dtype();
+  entry.shape = {tensor.sizes().begin(), tensor.sizes().end()};
+  return entry;
+}
+
+/// Base layers of an adapted embedding or head.
+void add_embeddings(Module& root, std::vector<SafetensorsTensor>& tensors) {
+  for (const Module* module : modules_of(root)) {
+    if (!module->class_name.starts_with("lora.")) continue;
+    const std::string own = module->name.substr(module->name.rfind('.') + 1);
+    if (own != "lm_head" && own != "embed_tokens") continue;
+    const Module& base = *module->children[0].module;
+    for (const Module::NamedTensor& kept : base.parameters)
+      if (kept.tensor && !kept.tensor.requires_grad())
+        tensors.push_back(described(module->name + ".base_layer." + kept.name, kept.tensor));
+  }
 }
 
 }  // namespace
 
+NamedTensors full_state_dict(Session& s, TrainingRun& run, const FullStateDict& wanted) {
+  const NamedTensors quantized = quantized_state(s, run);
+  NamedTensors entries = run.model().full_state_dict(s, wanted);
+  if (wanted.cpu_offload && run.groups().world().rank != 0) return {};
+  const NoGrad no_grad(s);
+  for (const auto& [name, tensor] : quantized)
+    entries.emplace_back(name,
+                         wanted.cpu_offload ? to(s, tensor, {.device = Device::cpu}) : tensor);
+  return entries;
+}
+
 std::vector<SafetensorsTensor> adapter_tensors(Session& s, TrainingRun& run) {
-  const Tensors copies = copied_tables(s, run);
+  const NamedTensors copies = quantized_state(s, run);
   std::vector<SafetensorsTensor> tensors;
-  for (const NamedParameter& p : named_parameters_of(run.model().module())) {
-    if (!p.tensor().requires_grad()) continue;
-    SafetensorsTensor& added = tensors.emplace_back();
-    added.name = saved_name(p.name);
-    added.dtype = p.tensor().dtype();
-    added.shape = {p.tensor().sizes().begin(), p.tensor().sizes().end()};
-  }
+  for (const NamedParameter& p : named_parameters_of(run.model().module()))
+    if (p.tensor().requires_grad()) tensors.push_back(described(saved_name(p.name), p.tensor()));
+  if (run.adapter() && targets_embeddings(*run.adapter()))
+    add_embeddings(run.model().module(), tensors);
   return tensors;
 }
 

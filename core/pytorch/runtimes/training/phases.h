@@ -16,8 +16,13 @@ void set_training(Module& root, bool on);
 /// A forward with labels without gradients, in evaluation mode; the logits.
 Tensor evaluate(Session& s, TrainingRun& run);
 
-/// What PeftModel.save_pretrained writes of the adapter: names, dtypes and shapes. It asks for the
-/// state of the whole model, in which each doubly quantised layer has a copy of its second table.
+/// get_model_state_dict(full_state_dict=True) of the run's model, with the state of its quantised
+/// layers. Offloaded entries are rank 0's alone.
+NamedTensors full_state_dict(Session& s, TrainingRun& run, const FullStateDict& wanted);
+
+/// What PeftModel.save_pretrained writes of the adapter: names, dtypes and shapes; and an embedding
+/// or head whose layer is adapted by name. It asks for the state of the whole model, in which each
+/// doubly quantised layer has a copy of its second table.
 std::vector<SafetensorsTensor> adapter_tensors(Session& s, TrainingRun& run);
 
 /// The optimizer's state is dropped, then PeftModel.merge_and_unload: each adapter is added to its

@@ -77,6 +77,7 @@ Schedule recorded_schedule(const shardscope::Model& model, const JsonValue& conf
                            const TrainingSetup& setup, const KernelDevice& device,
                            const RecordedSteps& steps, ProgramListener* listener) {
   ScheduleRecorder recorder(device, setup.session.device);
+  if (!steps.shapes) recorder.leave_out_shapes();
   Session session(setup.session);
   session.observe(recorder);
   TrainingRun run(session, model, config, setup);

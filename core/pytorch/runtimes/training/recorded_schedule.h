@@ -18,6 +18,7 @@ struct RecordedSteps {
   std::span<const char* const> labels = training_steps;
   /// So many micro-batches, from the first on, are not run by all but the last iteration.
   int left_out = 0;
+  bool shapes = true;  ///< Schedule::shapes, for readers alone
 };
 
 /// The iterations up to the one that repeats. DDP rebuilds its buckets in the second one, of a

@@ -137,6 +137,14 @@ void set_fine_tuning(FineTuningSetup tuning, TrainingSetup& setup) {
     setup.made_on = Device::cuda;
     setup.loads_from_rank_0 = false;
   }
+  // DeepSpeed casts nothing of a model that zero.Init made: adapters stay as PEFT made them. Before
+  // 2026 it did. Source: deepspeedai/DeepSpeed pull request 8066; 0.19.8 engine.py,
+  // _cast_module_mixed_precision.
+  auto* const zero = std::get_if<DeepSpeedSetup>(&setup.runtime);
+  if (zero != nullptr && zero->settings.stage == 3 && !tuning.from_pretrained) {
+    zero->settings.keeps_dtypes = true;
+    setup.trainable_dtype.reset();
+  }
   setup.fine_tuning = std::move(tuning);
 }
 

@@ -297,6 +297,12 @@ void check_bounds(const TrainingSettings& loop, std::size_t parameters) {
                  .way_out = "give what one rank has in one micro-batch"});
 }
 
+bool keeps_parameters(const RuntimeSetup& runtime) {
+  const auto* fsdp1 = std::get_if<Fsdp1Setup>(&runtime);
+  return !std::holds_alternative<Fsdp2Setup>(runtime) &&
+         (fsdp1 == nullptr || fsdp1->options.use_original_parameters);
+}
+
 /// Weights that GPTQ or AWQ packed are buffers, which FSDP and ZeRO-3 leave whole.
 void check_packed(const TrainingSetup& setup) {
   if (!setup.fine_tuning || !setup.fine_tuning->quantization ||
@@ -367,7 +373,7 @@ std::shared_ptr<Module> reference_model(Session& s, Session& maker, const shards
 
 TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonValue& config,
                          const TrainingSetup& setup, const SetupProbe& probe)
-    : groups_(setup.world, setup.rank) {
+    : groups_(setup.world, setup.rank), saves_quantized_state_(keeps_parameters(setup.runtime)) {
   check_bounds(setup.loop, given.parameters.size());
   check_packed(setup);
   shardscope::Model model = with_trainable_in(given, setup.trainable_dtype);
@@ -379,6 +385,7 @@ TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonV
   std::shared_ptr<ExportedModel> exported;
   if (setup.fine_tuning) {
     FineTuningSetup tuning = *setup.fine_tuning;
+    adapter_ = tuning.adapter;
     if (!tuning.trainable_dtype) tuning.trainable_dtype = setup.trainable_dtype;
     FineTuned tuned = fine_tuned(s, maker, {config, model_settings(setup), tuning}, probe);
     quantized_ = std::move(tuned.quantized);

@@ -27,11 +27,18 @@ class TrainingRun {
   const ProcessGroups& groups() const { return groups_; }
   /// The quantised layers of the model; their state is no parameter of it.
   const QuantizedLayers& quantized() const { return quantized_; }
+  /// Null: there is none.
+  const LoraConfig* adapter() const { return adapter_ ? &*adapter_ : nullptr; }
+  /// Whether the state dict has the state of quantised layers: it hangs on their parameters, which
+  /// FSDP2, and FSDP1 without use_orig_params, replace.
+  bool saves_quantized_state() const { return saves_quantized_state_; }
 
  private:
   std::unique_ptr<Session> maker_;  ///< where the model was made, if not on the device
   ProcessGroups groups_;
   QuantizedLayers quantized_;
+  std::optional<LoraConfig> adapter_;
+  bool saves_quantized_state_ = true;
   std::unique_ptr<Float8Layers> float8_;
   std::unique_ptr<ParallelModel> model_;
   std::unique_ptr<TrainingLoop> loop_;
