@@ -52,10 +52,6 @@ void ModTracker::add(Module& module, const std::string& name) {
     if (child.module) add(*child.module, name + "." + child.name);
 }
 
-ModTracker::~ModTracker() {
-  for (MultiGradHandle& handle : after_forwards_) handle.remove();
-}
-
 void ModTracker::begin(std::size_t place) {
   Entry& entry = entries_[place];
   entry.running = entry.is_parent ? entry.running + 1 : 1;
@@ -75,8 +71,8 @@ void ModTracker::before_forward(std::size_t place, const Arguments& arguments) {
   if (inputs.empty())
     ends_with_backward_.push_back(place);
   else
-    after_forwards_.push_back(register_multi_grad_hook_all(
-        s_, inputs, [this, place](Session&, const Tensors&) { after_backward(place); }));
+    register_multi_grad_hook_all(
+        s_, inputs, [this, place](Session&, const Tensors&) { after_backward(place); });
 }
 
 void ModTracker::after_forward(std::size_t place, const Tensors& outputs) {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "core/pytorch/engine/module.h"
-#include "core/pytorch/engine/multi_grad_hook.h"
 
 namespace shardscope::eager {
 
@@ -23,7 +22,6 @@ class ModTracker {
   explicit ModTracker(Session& s) : s_(s) {}
   ModTracker(const ModTracker&) = delete;
   ModTracker& operator=(const ModTracker&) = delete;
-  ~ModTracker();
 
   /// `with tracker:` begins, for this model. Its class name is the first part of all names.
   void enter(Module& model, const std::string& class_name, Hooks hooks);
@@ -61,9 +59,6 @@ class ModTracker {
   std::vector<Entry> entries_;
   std::vector<std::size_t> ends_with_backward_;
   bool has_callback_ = false;
-  /// A hook of several tensors holds their nodes, and each node holds the hook. Python's collector
-  /// ends such a circle.
-  std::vector<MultiGradHandle> after_forwards_;
 };
 
 }  // namespace shardscope::eager
