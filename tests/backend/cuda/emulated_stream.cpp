@@ -10,11 +10,12 @@
 #include <exception>
 #include <stdexcept>
 
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/asan_interface.h>
-#endif
-
 #include "tests/backend/cuda/emulated_tensor_core.h"
+
+#ifdef __SANITIZE_ADDRESS__
+// NOLINTNEXTLINE(bugprone-reserved-identifier, readability-identifier-naming)
+extern "C" void __asan_unpoison_memory_region(const volatile void* begin, std::size_t bytes);
+#endif
 
 namespace shardscope::test {
 namespace {
