@@ -20,26 +20,12 @@
 namespace shardscope {
 namespace {
 
-/// A chip's figures: TFLOP/s dense, products accumulated in float32; GB/s. Sources: NVIDIA Ampere
-/// GA102 white paper V2.1 (RTX 3090, RTX A6000), data sheets of A10G and T4, Ada white paper V2.02
-/// with NVIDIA's page of the RTX 4070 Ti SUPER.
-struct Chip {
-  int multiprocessors;
-  double boost_megahertz, l2_mebibytes, watts, float32, tf32, half, gigabytes_per_s;
-};
-constexpr Chip ga102{82, 1695, 6, 350, 35.6, 35.6, 71.2, 936};
-constexpr Chip a10g{80, 1710, 6, 300, 35, 35, 70, 600};
-constexpr Chip a6000{84, 1800, 6, 300, 38.7, 77.4, 154.8, 768};
-constexpr Chip t4{40, 1590, 4, 70, 8.1, 8.1, 65, 320};
-constexpr Chip ad103{66, 2610, 48, 285, 44.1, 44.1, 88.2, 672};
-
 /// Cards by a word of their name. What is not a profile of its own has the figures of a near one,
-/// with its own memory, capability and chip. Source of memory: what the CUDA driver reports, MiB.
+/// with its own memory and capability. Source of memory: what the CUDA driver reports, MiB.
 struct Card {
   std::string_view word, profile;
   std::int64_t mib = 0;  ///< 0: the profile's
   int capability = 0;
-  const Chip* chip = nullptr;  ///< null: the profile's
 };
 constexpr std::array<Card, 25> cards{{{"A800", "a800_80gb"},
                                       {"SXM4-40GB", "a100_40gb"},
@@ -52,12 +38,12 @@ constexpr std::array<Card, 25> cards{{{"A800", "a800_80gb"},
                                       {"L40S", "l40s"},
                                       {"4090", "rtx4090"},
                                       {"V100", "v100_sxm"},
-                                      {"A10G", "l40s", 22731, 86, &a10g},
-                                      {"3090", "rtx4090", 24268, 86, &ga102},
-                                      {"T4", "titan_rtx", 15095, 75, &t4},
+                                      {"A10G", "a10g"},
+                                      {"3090", "rtx3090"},
+                                      {"T4", "t4"},
                                       {"A6000 Ada", "l40s", 48677, 89},
-                                      {"A6000", "l40s", 48677, 86, &a6000},
-                                      {"4070 Ti SUPER", "rtx4090", 16376, 89, &ad103},
+                                      {"A6000", "rtx_a6000"},
+                                      {"4070 Ti SUPER", "rtx4070_ti_super"},
                                       {"12 GB", "rtx4090", 12288, 89},
                                       {"16 GB", "rtx4090", 16384, 89},
                                       {"24 GB", "rtx4090", 24576, 89},
@@ -75,22 +61,6 @@ const Card* card_of(std::string_view gpu) {
   return found == cards.end() ? nullptr : &*found;
 }
 
-void set_chip(const Chip& chip, HardwareProfile& profile) {
-  constexpr double tera = 1e12;
-  Gpu& gpu = profile.gpu.value();
-  gpu.multiprocessors = chip.multiprocessors;
-  gpu.boost_clock = {chip.boost_megahertz * 1e6};
-  gpu.l2_cache = {static_cast<std::int64_t>(chip.l2_mebibytes * 1048576)};
-  gpu.power_limit = {chip.watts};
-  gpu.float32 = {chip.float32 * tera};
-  gpu.tf32 = FlopRate{chip.tf32 * tera};
-  gpu.float16 = FlopRate{chip.half * tera};
-  if (gpu.bfloat16) gpu.bfloat16 = gpu.float16;
-  profile.peak = gpu.float32;
-  profile.peak_bfloat16 = gpu.bfloat16;
-  profile.memory_bandwidth = {chip.gigabytes_per_s * 1e9};
-}
-
 /// "280 W limit" of "RTX 3090 24GB (PCIe, 280 W limit)".
 std::optional<double> stated_power_limit(std::string_view gpu) {
   const std::size_t at = gpu.find(" W limit");
@@ -104,7 +74,6 @@ std::optional<double> stated_power_limit(std::string_view gpu) {
 HardwareProfile profile_of(const Card& card, std::string_view gpu,
                            std::vector<std::string>& assumed) {
   HardwareProfile profile = find_hardware_profile(card.profile, "gpu");
-  if (card.chip) set_chip(*card.chip, profile);
   if (const auto watts = stated_power_limit(gpu); watts && profile.gpu)
     profile.gpu->power_limit = {*watts};
   assumed.push_back(fmt::format("figures of {}", card.profile));
