@@ -137,17 +137,11 @@ class Caster {
                           .dtype = eight_bits,
                           .launches = cost_.launches,
                           .bytes = bytes};
-    Operation op = schedule_.operations[product.subject];
+    Operation op = bare_operation(schedule_, product);
     op.name = name_;
     op.work = row_of(work);
     op.bytes = work.bytes;
-    op.flops = {};
-    op.shapes = Operation::no_shapes;
-    op.operands = op.slices = op.after = {};
-    schedule_.operations.push_back(op);
-    HostAction launch = product;
-    launch.subject = static_cast<std::uint32_t>(schedule_.operations.size() - 1);
-    changed.push_back(launch);
+    add_launch(schedule_, op, product.lane, changed);
   }
 
   Schedule schedule_;

@@ -16,4 +16,21 @@ void rewrite_steady_step(Schedule& schedule, const PutAction& put) {
   schedule.steps.back().operations.end = static_cast<std::uint32_t>(schedule.operations.size());
 }
 
+Operation bare_operation(const Schedule& schedule, const HostAction& beside) {
+  Operation op = schedule.operations[beside.subject];
+  op.flops = {};
+  op.work = Operation::no_work;
+  op.shapes = Operation::no_shapes;
+  op.operands = op.slices = op.after = {};
+  return op;
+}
+
+void add_launch(Schedule& schedule, const Operation& operation, std::uint8_t lane,
+                std::vector<HostAction>& actions) {
+  schedule.operations.push_back(operation);
+  actions.push_back({.kind = HostActionKind::launch,
+                     .lane = lane,
+                     .subject = static_cast<std::uint32_t>(schedule.operations.size() - 1)});
+}
+
 }  // namespace shardscope

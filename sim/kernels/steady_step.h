@@ -16,4 +16,10 @@ using PutAction = std::function<void(std::uint32_t index, std::vector<HostAction
 /// add operations to the schedule; the step's ranges include them afterwards.
 void rewrite_steady_step(Schedule& schedule, const PutAction& put);
 
+/// The operation that `beside` launches, without what it does: no work, flops, shapes, operands.
+Operation bare_operation(const Schedule& schedule, const HostAction& beside);
+/// Adds the operation to the schedule, and its launch on that lane to `actions`.
+void add_launch(Schedule& schedule, const Operation& operation, std::uint8_t lane,
+                std::vector<HostAction>& actions);
+
 }  // namespace shardscope

@@ -97,7 +97,7 @@ class Dispatcher {
 
   void exchange(const HostAction& beside, OperationKind kind, std::int64_t bytes,
                 std::vector<HostAction>& actions) {
-    Operation op = bare(beside);
+    Operation op = bare_operation(schedule_, beside);
     op.kind = kind;
     op.bytes = Bytes{bytes};
     const std::int64_t elements = bytes / bytes_of_activation;
@@ -106,31 +106,14 @@ class Dispatcher {
                                      .elements_out = elements,
                                      .dtype = Dtype::bfloat16});
     op.detail = static_cast<std::uint32_t>(schedule_.collectives.size() - 1);
-    launch(op, beside.lane, actions);
+    add_launch(schedule_, op, beside.lane, actions);
   }
 
   void put_in_order(const HostAction& beside, std::vector<HostAction>& actions) {
-    Operation op = bare(beside);
+    Operation op = bare_operation(schedule_, beside);
     op.work = sort_;
     op.bytes = schedule_.works[sort_].bytes;
-    launch(op, beside.lane, actions);
-  }
-
-  /// As the operation of `beside`, without what it does.
-  Operation bare(const HostAction& beside) const {
-    Operation op = schedule_.operations[beside.subject];
-    op.flops = {};
-    op.work = Operation::no_work;
-    op.shapes = Operation::no_shapes;
-    op.operands = op.slices = op.after = {};
-    return op;
-  }
-
-  void launch(const Operation& op, std::uint8_t lane, std::vector<HostAction>& actions) {
-    schedule_.operations.push_back(op);
-    actions.push_back({.kind = HostActionKind::launch,
-                       .lane = lane,
-                       .subject = static_cast<std::uint32_t>(schedule_.operations.size() - 1)});
+    add_launch(schedule_, op, beside.lane, actions);
   }
 
   Schedule schedule_;

@@ -54,18 +54,12 @@ class Inserter {
                           .launches = moved.launches,
                           .bytes = Bytes{logits_ * moved.bytes_of_logit}};
     schedule_.works.push_back(work);
-    Operation op = schedule_.operations[beside.subject];
+    Operation op = bare_operation(schedule_, beside);
     op.owner = {};
     op.phase = moved.phase;
     op.work = static_cast<std::uint32_t>(schedule_.works.size() - 1);
     op.bytes = work.bytes;
-    op.flops = {};
-    op.shapes = Operation::no_shapes;
-    op.operands = op.slices = op.after = {};
-    schedule_.operations.push_back(op);
-    HostAction launch = beside;
-    launch.subject = static_cast<std::uint32_t>(schedule_.operations.size() - 1);
-    actions.push_back(launch);
+    add_launch(schedule_, op, beside.lane, actions);
   }
 
   Schedule schedule_;

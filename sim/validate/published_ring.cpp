@@ -92,7 +92,7 @@ class Exchange {
     op.kind = kind;
     op.detail = static_cast<std::uint32_t>(schedule_.collectives.size() - 1);
     op.bytes = bytes_of(made.elements_out, made.dtype);
-    launch(actions, after, op);
+    add_launch(schedule_, op, after.lane, actions);
   }
 
   void compute(std::vector<HostAction>& actions, const HostAction& after, Bytes bytes) {
@@ -101,24 +101,13 @@ class Exchange {
     Operation op = like(after);
     op.work = static_cast<std::uint32_t>(schedule_.works.size() - 1);
     op.bytes = bytes;
-    launch(actions, after, op);
+    add_launch(schedule_, op, after.lane, actions);
   }
 
   Operation like(const HostAction& action) const {
-    Operation op = schedule_.operations[action.subject];
+    Operation op = bare_operation(schedule_, action);
     op.owner = {};  // no layer's own: nothing casts or fuses it
-    op.work = Operation::no_work;
-    op.flops = {};
-    op.shapes = Operation::no_shapes;
-    op.operands = op.slices = op.after = {};
     return op;
-  }
-
-  void launch(std::vector<HostAction>& actions, const HostAction& after, const Operation& op) {
-    schedule_.operations.push_back(op);
-    actions.push_back({.kind = HostActionKind::launch,
-                       .lane = after.lane,
-                       .subject = static_cast<std::uint32_t>(schedule_.operations.size() - 1)});
   }
 
   Schedule schedule_;

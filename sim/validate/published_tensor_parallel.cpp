@@ -159,19 +159,12 @@ class Inserter {
 
   void launch(std::vector<HostAction>& actions, const HostAction& after, std::uint8_t lane,
               OperationKind kind, const Sum& sum) {
-    Operation op = schedule_.operations[after.subject];
+    Operation op = bare_operation(schedule_, after);
     op.kind = kind;
     op.stream = schedule_.program.lanes[lane].stream;
     op.bytes = Bytes{sum.elements * sum.bytes_of_element};
-    op.flops = {};
-    op.work = Operation::no_work;
-    op.shapes = Operation::no_shapes;
-    op.operands = op.slices = op.after = {};
     op.detail = collective_of(sum, kind);
-    schedule_.operations.push_back(op);
-    actions.push_back({.kind = HostActionKind::launch,
-                       .lane = lane,
-                       .subject = static_cast<std::uint32_t>(schedule_.operations.size() - 1)});
+    add_launch(schedule_, op, lane, actions);
   }
 
   std::uint32_t collective_of(const Sum& sum, OperationKind kind) {
