@@ -112,8 +112,8 @@ void read_line(std::string_view line, LogPart& part) {
 
 LogPart read_piece(std::string_view piece) {
   LogPart part;
-  constexpr std::size_t least_line = 8;  // what is reserved and not used takes no memory
-  part.lines.reserve(piece.size() / least_line);
+  constexpr std::size_t usual_line = 16;
+  part.lines.reserve(piece.size() / usual_line);
   while (true) {
     const std::size_t end = piece.find('\n');
     if (end == std::string_view::npos) return part;  // the process was killed while it wrote
@@ -124,11 +124,10 @@ LogPart read_piece(std::string_view piece) {
   }
 }
 
-/// A large log is read by several threads.
-std::vector<std::string_view> pieces_of(std::string_view log) {
+/// A piece for each thread, of 1 MiB or more, that ends with a line.
+std::vector<std::string_view> pieces_of(std::string_view log, std::size_t threads) {
   constexpr std::size_t worth_a_thread = std::size_t{1} << 20;
-  const std::size_t most = std::clamp(std::thread::hardware_concurrency(), 1U, 8U);
-  const std::size_t count = std::clamp<std::size_t>(log.size() / worth_a_thread, 1, most);
+  const std::size_t count = std::clamp<std::size_t>(log.size() / worth_a_thread, 1, threads);
   std::vector<std::string_view> pieces;
   for (std::size_t left = count; left > 1; --left) {
     const std::size_t end = log.find('\n', log.size() / left);
@@ -141,6 +140,8 @@ std::vector<std::string_view> pieces_of(std::string_view log) {
 }
 
 }  // namespace
+
+std::size_t log_threads() { return std::clamp(std::thread::hardware_concurrency(), 1U, 8U); }
 
 std::int64_t LogLine::checked(std::string_view field, std::int64_t most) const {
   const auto value = number_of(field);
@@ -180,13 +181,13 @@ std::string_view LogLine::text(std::size_t field) const {
   return cut(*rest).first;
 }
 
-EventLog::EventLog(const std::filesystem::path& path)
+EventLog::EventLog(const std::filesystem::path& path, std::size_t threads)
     : path_(path), content_(read_whole(path, largest_log)) {
   // What was reserved and not written.
   const std::string_view written = std::string_view(content_).substr(0, content_.find('\0'));
   if (!written.starts_with(version)) throw damaged(path.string(), "is no log of a recording");
   std::vector<std::future<LogPart>> others;
-  const std::vector<std::string_view> pieces = pieces_of(written);
+  const std::vector<std::string_view> pieces = pieces_of(written, threads);
   for (const std::string_view piece : std::span(pieces).subspan(1))
     others.push_back(std::async(std::launch::async, read_piece, piece));
   take(read_piece(pieces.front()));

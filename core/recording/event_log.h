@@ -77,13 +77,16 @@ struct LogPart {
   std::string_view last;
 };
 
+/// As many as the machine has, at most 8.
+std::size_t log_threads();
+
 /// The file's text and its lines, in the order in which they were written. Not copied: lines look
 /// into the text.
 class EventLog {
  public:
   /// Throws Error where the file cannot be read or is of another version. Lines of other kinds are
   /// left out.
-  explicit EventLog(const std::filesystem::path& path);
+  explicit EventLog(const std::filesystem::path& path, std::size_t threads = log_threads());
   EventLog(const EventLog&) = delete;
   EventLog& operator=(const EventLog&) = delete;
 

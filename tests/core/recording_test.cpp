@@ -385,14 +385,15 @@ TEST_F(RecordingTest, WhatAKilledProcessLeftIsRead) {
 }
 
 TEST_F(RecordingTest, ALargeLogIsReadInPiecesWhoseLinesFollowEachOther) {
-  // Three threads' worth of memory that comes and goes, each with a text of its own.
+  // Large enough for three pieces: blocks with a text each, and lines that are left out.
   constexpr int count = 80'000;
   std::string text = "V\t1\n";
   for (int i = 0; i < count; ++i)
     text += fmt::format("S\t{0}\ttext {0}\n0\talloc\t{0}\t64\t0\n0\tother\t1\n", i);
   std::ofstream(path()) << text + "END\n";
   ASSERT_GT(text.size(), std::size_t{3} << 20);
-  const EventLog log(path());
+  const EventLog log(path(), 3);
+  EXPECT_EQ(log.pieces().size(), 3u);
   EXPECT_TRUE(log.is_whole());
   ASSERT_EQ(log.texts(), static_cast<std::size_t>(count));
   EXPECT_EQ(log.text(0), "text 0");
@@ -407,7 +408,7 @@ TEST_F(RecordingTest, ALargeLogIsReadInPiecesWhoseLinesFollowEachOther) {
   EXPECT_EQ(next, count);
 
   std::ofstream(path()) << text + "0\tgemm\nEN";
-  const EventLog damaged(path());
+  const EventLog damaged(path(), 3);
   EXPECT_FALSE(damaged.is_whole());
   EXPECT_THAT(complaint_of([&] { damaged.pieces().back().back().integer(0); }),
               HasSubstr("line 240002: has no field 1"));
