@@ -11,9 +11,10 @@ namespace shardscope::eager::parallel {
 
 /// Weights whose gradients begin at the same nodes, and what arrived there.
 struct WeightGroup {
-  std::vector<NodeRef> weights;        ///< AccumulateGrad
-  std::vector<NodeRef> intermediates;  ///< the first nodes off the way to the input
-  std::vector<Tensors> gradients;      ///< of each of these
+  std::vector<NodeRef> weights;  ///< AccumulateGrad
+  std::vector<NodeRef>
+      intermediates;               ///< the first nodes on the way to the input that lead to them
+  std::vector<Tensors> gradients;  ///< of each of these
 };
 using WeightGroups = std::vector<std::shared_ptr<WeightGroup>>;
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "core/pytorch/runtimes/fsdp1/fully_sharded.h"
@@ -32,7 +33,7 @@ StateDict state_dict(Session& s, FullySharded& model, const StateDictOptions& op
 
 /// named_parameters() that do not require grad: of a flat parameter all that were flattened. A tied
 /// parameter has the name under which it was flattened.
-std::vector<std::string> frozen_parameters(const FullySharded& model);
+std::unordered_set<std::string> frozen_parameters(const FullySharded& model);
 
 /// model.load_state_dict(...) of what `state_dict` gave with the same type.
 void load_state_dict(Session& s, FullySharded& model, const StateDict& state, StateDictType type);

@@ -158,8 +158,8 @@ class Saving : private StateDictWalk {
 
 }  // namespace
 
-std::vector<std::string> frozen_parameters(const FullySharded& model) {
-  std::vector<std::string> names;
+std::unordered_set<std::string> frozen_parameters(const FullySharded& model) {
+  std::unordered_set<std::string> names;
   for (const auto& unit : model.units()) {
     if (!unit->handle) continue;
     const FlatHandle& handle = *unit->handle;
@@ -167,7 +167,7 @@ std::vector<std::string> frozen_parameters(const FullySharded& model) {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const Tensor& kept =
           handle.uses_original_parameters() ? handle.parameters()[i] : handle.flat();
-      if (!kept.requires_grad()) names.push_back(parameters[i].name);
+      if (!kept.requires_grad()) names.insert(parameters[i].name);
     }
   }
   return names;

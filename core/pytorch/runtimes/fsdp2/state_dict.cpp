@@ -1,6 +1,7 @@
 #include "core/pytorch/runtimes/fsdp2/state_dict.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/dispatch.h"
@@ -49,12 +50,9 @@ Tensor gathered(Session& s, const Parameter& p, const Tensor& shard) {
 
 /// named_parameters() has a tied parameter once: its other entries stay.
 void erase_frozen(StateDict& dict) {
-  std::vector<const Parameter*> seen;
+  std::unordered_set<const Parameter*> seen;
   std::erase_if(dict.entries, [&](const StateDict::Entry& entry) {
-    if (!entry.parameter || entry.tensor.requires_grad()) return false;
-    if (std::ranges::find(seen, entry.parameter) != seen.end()) return false;
-    seen.push_back(entry.parameter);
-    return true;
+    return entry.parameter && !entry.tensor.requires_grad() && seen.insert(entry.parameter).second;
   });
 }
 

@@ -1,6 +1,5 @@
 #include "core/pytorch/runtimes/training/fsdp1_model.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "core/pytorch/runtimes/fsdp1/clip.h"
@@ -23,10 +22,9 @@ NamedTensors Fsdp1Model::full_state_dict(Session& s, const FullStateDict& wanted
   fsdp1::StateDict dict = fsdp1::state_dict(
       s, sharded_, {.rank0_only = wanted.cpu_offload, .offload_to_cpu = wanted.cpu_offload});
   if (wanted.trainable_only) {
-    const std::vector<std::string> frozen = fsdp1::frozen_parameters(sharded_);
-    std::erase_if(dict, [&](const fsdp1::StateEntry& entry) {
-      return std::ranges::find(frozen, entry.name) != frozen.end();
-    });
+    const std::unordered_set<std::string> frozen = fsdp1::frozen_parameters(sharded_);
+    std::erase_if(dict,
+                  [&](const fsdp1::StateEntry& entry) { return frozen.contains(entry.name); });
   }
   NamedTensors entries;
   for (fsdp1::StateEntry& entry : dict) entries.emplace_back(entry.name, std::move(entry.tensor));

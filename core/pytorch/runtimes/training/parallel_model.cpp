@@ -1,7 +1,5 @@
 #include "core/pytorch/runtimes/training/parallel_model.h"
 
-#include <algorithm>
-
 #include "core/pytorch/engine/autocast.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/runtimes/common/clip_grad_norm.h"
@@ -10,10 +8,10 @@ namespace shardscope::eager {
 namespace {
 
 void add_entries(Session& s, Module& module, const std::string& name, const FullStateDict& wanted,
-                 const std::vector<std::string>& left_out, NamedTensors& entries) {
+                 const std::unordered_set<std::string>& left_out, NamedTensors& entries) {
   const auto joined = [&](const std::string& own) { return name.empty() ? own : name + "." + own; };
   const auto add = [&](const Module::NamedTensor& own) {
-    if (!own.tensor || std::ranges::find(left_out, joined(own.name)) != left_out.end()) return;
+    if (!own.tensor || left_out.contains(joined(own.name))) return;
     const NoGrad no_grad(s);
     entries.emplace_back(joined(own.name), wanted.cpu_offload
                                                ? to(s, own.tensor, {.device = Device::cpu})
@@ -28,10 +26,10 @@ void add_entries(Session& s, Module& module, const std::string& name, const Full
 
 }  // namespace
 
-std::vector<std::string> frozen_names(Module& module) {
-  std::vector<std::string> names;
+std::unordered_set<std::string> frozen_names(Module& module) {
+  std::unordered_set<std::string> names;
   for (const NamedParameter& p : named_parameters_of(module))
-    if (!p.tensor().requires_grad()) names.push_back(p.name);
+    if (!p.tensor().requires_grad()) names.insert(p.name);
   return names;
 }
 
@@ -45,7 +43,8 @@ void ParallelModel::clip(Session& s) { clip_grad_norm(s, parameters()); }
 
 NamedTensors ParallelModel::full_state_dict(Session& s, const FullStateDict& wanted) {
   NamedTensors entries;
-  const auto left_out = wanted.trainable_only ? frozen_names(module()) : std::vector<std::string>();
+  const auto left_out =
+      wanted.trainable_only ? frozen_names(module()) : std::unordered_set<std::string>();
   add_entries(s, module(), "", wanted, left_out, entries);
   return entries;
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -24,7 +25,7 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 /// The entries that ignore_frozen_params takes out: named_parameters() that do not require grad.
 /// It names a tied parameter once, so that its other names stay. Source: torch 2.15
 /// distributed/checkpoint/state_dict.py, _get_model_state_dict.
-std::vector<std::string> frozen_names(Module& module);
+std::unordered_set<std::string> frozen_names(Module& module);
 
 class ParallelModel {
  public:
