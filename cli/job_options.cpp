@@ -112,11 +112,13 @@ void declare_job_options(Command& command, JobOptions& options) {
                   "order of a pipeline: GPipe, 1F1B (default), Interleaved1F1B, LoopedBFS, "
                   "InterleavedZeroBubble, ZBVZeroBubble, DualPipeV; --accumulate says how many "
                   "micro-batches"});
-  command.option("--pipeline-stages", options.pipeline_stages,
-                 {"layers|work|time|memory|N,N,...",
-                  "deals layers out to stages: as many each (default), as many matrix elements "
-                  "each, by predicted time or memory, or as given; under torchtitan also "
-                  "torchtitan:IN,OUT: embedding and output count as so many layers"});
+  command.option(
+      "--pipeline-stages", options.pipeline_stages,
+      {"layers|work|time|memory|N,N,...|torchtitan[:IN,OUT[,LAYERS]]",
+       "deals layers out to stages: as many each (default but under torchtitan), as many "
+       "matrix elements each, by predicted time or memory, or as given. torchtitan, the "
+       "default under that runtime: embedding and output count as IN and OUT layers (1 "
+       "each), and a stage has LAYERS of them where that is given"});
   command.option("--pipeline-checkpoint", options.pipeline_checkpoint,
                  {"never|except_last|always",
                   "micro-batches of GPipe whose stages run their whole forward again before the "

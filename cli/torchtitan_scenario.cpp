@@ -309,16 +309,18 @@ void refuse_lost_gradients(PipelineScheduleKind kind, const Mesh& inside, bool r
   if (inside.shard > 1 && reshards)
     throw Error(
         {.where = "--strategy",
-         .what = fmt::format("{} asks for a stage's parameters when full_shard has let them "
-                             "go: PyTorch gives gradients to the first stage only",
-                             name_of(kind)),
+         .what = fmt::format("{} asks for a stage's parameters when full_shard over {} ranks has "
+                             "let them go: PyTorch gives gradients to the first stage only",
+                             name_of(kind), inside.shard),
          .way_out = "give --strategy shard_grad_op, which torchtitan takes by itself"});
   if (inside.shard == 1 && inside.replicate > 1)
     throw Error({.where = "--pipeline-schedule",
-                 .what = fmt::format("{} computes gradients of weights past DDP's hooks: PyTorch "
-                                     "reduces those of the first stage only",
-                                     name_of(kind)),
-                 .way_out = "give Interleaved1F1B, or shard in --mesh"});
+                 .what = fmt::format("{} computes gradients of weights past the hooks of DDP over "
+                                     "{} ranks: PyTorch reduces those of the first stage only",
+                                     name_of(kind), inside.replicate),
+                 .way_out = fmt::format("give Interleaved1F1B, or shard={} in --mesh with "
+                                        "--strategy shard_grad_op",
+                                        inside.replicate)});
 }
 
 constexpr std::string_view stages_option = "--pipeline-stages";
@@ -340,6 +342,12 @@ void deal_out(const std::optional<eager::parallel::TorchtitanSplit>& split, bool
   const auto layers = static_cast<int>(model.decoder->blocks.size());
   const bool single = has_single_stage(pipeline.schedule);
   const auto listed = static_cast<int>(pipeline.layers.size());
+  if (stages_given && split && split->layers_per_stage > 0)
+    throw Error({.where = std::string(stages_option),
+                 .what = fmt::format("{} layers a stage decide the number of stages, and {} "
+                                     "stages a rank are given, too",
+                                     split->layers_per_stage, pipeline.stages_per_rank),
+                 .way_out = "leave out the stages a rank, or the third number"});
   if (!stages_given && split && split->layers_per_stage > 0)
     pipeline.stages_per_rank =
         eager::parallel::torchtitan_stages_per_rank(layers, ranks, single, *split, stages_option);

@@ -111,7 +111,9 @@ class PipelineEnumerator {
     if (runtime_ == Runtime::native) return true;
     std::string why = why_not_in_torchtitan(choice.mesh, choice.precision);
     if (choice.mesh.shard == 1 && choice.mesh.replicate > 1)
-      why = "torchtitan has no DDP beside a pipeline; simulate predicts it";
+      why =
+          "torchtitan has no DDP beside a pipeline; simulate predicts it where the backward is "
+          "whole";
     if (splits_backward(choice.pipeline.schedule) && choice.mesh.shard > 1 &&
         zero_stage(choice.sharding) == 3)
       why =
@@ -155,8 +157,7 @@ class PipelineEnumerator {
       if (runs_again_for_each_weight(choice))
         drop(
             "blocks checkpointed where the backward is split: PyTorch runs them again for the "
-            "input "
-            "and for each of their weights");
+            "input and for each of their weights");
       else
         add_batches(choice);
     }
