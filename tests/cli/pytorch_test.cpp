@@ -201,9 +201,13 @@ TEST_F(Pytorch, TorchtitanRefusesPipelinesThatPyTorchDoes) {
   EXPECT_THAT(
       complaint("--mesh pipeline=2,shard=2 --accumulate 4 --pipeline-schedule ZBVZeroBubble"),
       HasSubstr("gives gradients to the first stage only"));
+  EXPECT_THAT(
+      complaint("--mesh pipeline=2,shard=2 --accumulate 4 --pipeline-schedule Interleaved1F1B "
+                "--pipeline-stages torchtitan:1,1,2 --stages-per-rank 2"),
+      HasSubstr("2 layers a stage decide the number of stages, and 2 stages a rank are given"));
   EXPECT_THAT(complaint("--mesh pipeline=2,replicate=2 --accumulate 4 --precision fp32 "
                         "--pipeline-schedule ZBVZeroBubble"),
-              HasSubstr("past DDP's hooks"));
+              HasSubstr("past the hooks of DDP over 2 ranks"));
   EXPECT_THAT(complaint("--mesh pipeline=2 --accumulate 4"),
               HasSubstr("mixed precision inside a stage only with FSDP2"));
   EXPECT_THAT(complaint("--mesh pipeline=2,replicate=2 --accumulate 4"),
