@@ -143,9 +143,29 @@ TEST(ProfileLike, TellsCardsAndMemory) {
   EXPECT_EQ(profile_like(facts)->profile, "a100_40gb");
 }
 
+TEST(ProfileLike, TellsCardsByTheNamesThatTheDriverGives) {
+  MachineFacts facts = dgx_h100();
+  facts.links = {};
+  facts.network.clear();
+  facts.gpus = {h100(0)};
+  const std::pair<const char*, const char*> names[] = {
+      {"Tesla T4", "t4"},
+      {"NVIDIA A10G", "a10g"},
+      {"NVIDIA RTX A6000", "rtx_a6000"},
+      {"NVIDIA GeForce RTX 3090", "rtx3090"},
+      {"NVIDIA GeForce RTX 4070 Ti SUPER", "rtx4070_ti_super"},
+      {"NVIDIA GeForce RTX 4090", "rtx4090"}};
+  for (const auto& [name, profile] : names) {
+    facts.gpus[0].name = name;
+    const auto like = profile_like(facts);
+    ASSERT_TRUE(like) << name;
+    EXPECT_EQ(like->profile, profile);
+  }
+}
+
 TEST(ProfileLike, OfAnUnknownGpuIsNone) {
   MachineFacts facts = dgx_h100();
-  facts.gpus[0].name = "NVIDIA T4";
+  facts.gpus[0].name = "NVIDIA GeForce GTX 1080";
   EXPECT_FALSE(profile_like(facts));
 }
 

@@ -24,15 +24,16 @@ TEST_P(ReadyCluster, SaysWhereEveryFigureComesFrom) {
 }
 
 TEST_P(ReadyCluster, PeaksFollowFromMultiprocessorsAndClock) {
-  // Dense operations per clock and multiprocessor: 1024 of Volta, Turing and Ada, 512 of GeForce,
-  // 2048 of Ampere, 4096 of Hopper, 8192 of Blackwell.
+  // Dense operations per clock and multiprocessor: 1024 of Volta, Turing, GA102 and Ada, 512 of
+  // GeForce and A10G, 2048 of A100, 4096 of Hopper, 8192 of Blackwell.
   const Gpu& gpu = *profile_.gpu;
   const double clocks = gpu.multiprocessors * gpu.boost_clock.hertz;
   double per_clock = gpu.float16->flops_per_s / clocks;
   const int capability = profile_.compute_capability;
   if (capability >= 100) per_clock /= 8192;
   if (capability == 90) per_clock /= 4096;
-  if (capability == 89) per_clock /= gpu.name.starts_with("GeForce") ? 512 : 1024;
+  const bool is_half = gpu.name.starts_with("GeForce") || gpu.name.starts_with("A10G");
+  if (capability == 89 || capability == 86) per_clock /= is_half ? 512 : 1024;
   if (capability == 80) per_clock /= 2048;
   if (capability < 80) per_clock /= 1024;
   EXPECT_NEAR(per_clock, 1, 0.07);
@@ -43,7 +44,7 @@ TEST_P(ReadyCluster, PeaksFollowFromMultiprocessorsAndClock) {
 
 TEST_P(ReadyCluster, MemoryIsWhatIsLeftOfTheNamesGigabytes) {
   EXPECT_LT(profile_.memory, 300_GB);
-  EXPECT_GT(profile_.memory, 20_GiB);
+  EXPECT_GT(profile_.memory, 14_GiB);
   EXPECT_NE(profile_.memory.count % 1'000'000'000, 0);  // nothing shows a round number
 }
 
