@@ -3,6 +3,7 @@
 #include <QGridLayout>
 #include <QLabel>
 #include <QScrollArea>
+#include <QShortcut>
 #include <QVBoxLayout>
 #include <algorithm>
 #include <utility>
@@ -49,6 +50,7 @@ std::vector<Group> groups_of(const std::vector<Command>& commands) {
 
 QWidget* widget_of(const Group& group, QWidget* parent) {
   auto* widget = new QWidget(parent);
+  widget->setAccessibleName(group.name);
   auto* grid = new QGridLayout(widget);
   grid->setContentsMargins(0, 0, 0, column_gap / 3);
   grid->setColumnStretch(1, 1);
@@ -62,6 +64,9 @@ QWidget* widget_of(const Group& group, QWidget* parent) {
     keys->setTextFormat(Qt::PlainText);
     text->setTextFormat(Qt::PlainText);
     text->setWordWrap(true);
+    // A screen reader says what has the focus, and only that.
+    text->setFocusPolicy(Qt::StrongFocus);
+    text->setAccessibleName(QStringLiteral("%1, %2").arg(group.lines[i].text, group.lines[i].keys));
     keys->setMinimumWidth(keys_width);
     grid->addWidget(keys, row, 0, Qt::AlignTop);
     grid->addWidget(text, row, 1, Qt::AlignTop);
@@ -95,9 +100,15 @@ KeySheet::KeySheet(const std::vector<Command>& commands, QWidget* parent) : QDia
   area->setWidget(sheet);
   area->setWidgetResizable(true);
   area->setFrameShape(QFrame::NoFrame);
-  area->setAccessibleName(tr("Keys"));
-  area->setAccessibleDescription(tr("The command palette, Ctrl+Shift+P, reads them one by one."));
-  area->setFocus();
+  area->setFocusPolicy(Qt::NoFocus);
+  sheet->setStyleSheet(QStringLiteral(
+      "QLabel:focus { background: palette(highlight); color: palette(highlighted-text); }"));
+  const auto step = [this, area](bool next) {
+    focusNextPrevChild(next);
+    if (focusWidget() != nullptr) area->ensureWidgetVisible(focusWidget());
+  };
+  connect(new QShortcut(Qt::Key_Down, this), &QShortcut::activated, this, [=] { step(true); });
+  connect(new QShortcut(Qt::Key_Up, this), &QShortcut::activated, this, [=] { step(false); });
   auto* layout = new QVBoxLayout(this);
   layout->addWidget(area);
   resize(std::min(1100, parent->width()), std::min(680, parent->height()));

@@ -41,6 +41,34 @@ TEST(KeySheet, OpensByTheQuestionMark) {
   EXPECT_NE(window.findChild<KeySheet*>(), nullptr);
 }
 
+// A screen reader says what has the focus.
+TEST(KeySheet, ArrowsGoThroughEveryLineAndBack) {
+  MainWindow window;
+  const std::vector<Command> commands = window.commands();
+  KeySheet sheet(commands, &window);
+  sheet.setAttribute(Qt::WA_DeleteOnClose, false);
+  sheet.show();
+  ASSERT_TRUE(QTest::qWaitForWindowActive(&sheet, patience_ms));
+  const auto focused = [&] {
+    return sheet.focusWidget() == nullptr ? QString() : sheet.focusWidget()->accessibleName();
+  };
+  const QString first = focused();
+  QTest::keyClick(&sheet, Qt::Key_Down);
+  EXPECT_NE(focused(), first);
+  QTest::keyClick(&sheet, Qt::Key_Up);
+  EXPECT_EQ(focused(), first);
+  QStringList said;
+  do {
+    said += focused();
+    QTest::keyClick(&sheet, Qt::Key_Down);
+  } while (focused() != first && said.size() < 1000);
+  for (const Command& command : commands) {
+    if (command.keys.isEmpty()) continue;
+    const QString keys = QKeySequence::listToString(command.keys, QKeySequence::NativeText);
+    EXPECT_TRUE(said.contains(command.text + ", " + keys)) << command.text.toStdString();
+  }
+}
+
 // Two with one key in a view, or in the window, would be ambiguous: neither would run.
 TEST(Keys, EachKeyMeansOneThingInAView) {
   MainWindow window;
