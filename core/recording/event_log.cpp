@@ -16,7 +16,7 @@
 namespace shardscope {
 namespace {
 
-constexpr std::string_view version = "V\t1";
+constexpr std::string_view versions[] = {"V\t1\n", "V\t2\n"};
 constexpr std::int64_t largest_log = std::int64_t{1} << 30;
 
 struct NamedKind {
@@ -27,6 +27,7 @@ struct NamedKind {
 constexpr NamedKind kinds[] = {{"op", LogKind::op},
                                {"node", LogKind::node},
                                {"end", LogKind::end},
+                               {"views", LogKind::views},
                                {"kernel", LogKind::kernel},
                                {"gemm", LogKind::gemm},
                                {"dnn", LogKind::dnn},
@@ -185,7 +186,9 @@ EventLog::EventLog(const std::filesystem::path& path, std::size_t threads)
     : path_(path), content_(read_whole(path, largest_log)) {
   // What was reserved and not written.
   const std::string_view written = std::string_view(content_).substr(0, content_.find('\0'));
-  if (!written.starts_with(version)) throw damaged(path.string(), "is no log of a recording");
+  if (std::ranges::none_of(versions,
+                           [&](std::string_view one) { return written.starts_with(one); }))
+    throw damaged(path.string(), "is no log of a recording");
   std::vector<std::future<LogPart>> others;
   const std::vector<std::string_view> pieces = pieces_of(written, threads);
   for (const std::string_view piece : std::span(pieces).subspan(1))

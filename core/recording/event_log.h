@@ -18,6 +18,7 @@ enum class LogKind : std::uint8_t {
   op,
   node,
   end,
+  views,  ///< operators that did nothing but make views
   kernel,
   gemm,
   dnn,

@@ -83,6 +83,8 @@ class Reader {
         return threads_.begin(line);
       case LogKind::end:
         return work_.end(line);
+      case LogKind::views:
+        return work_.make_views(line);
       case LogKind::kernel:
       case LogKind::dnn:
         return work_.launch_kernel(line);

@@ -97,6 +97,15 @@ void RecordedWork::end(const LogLine& line) {
   writer_.add(HostActionKind::dispatch, 0, 0);
 }
 
+void RecordedWork::make_views(const LogLine& line) {
+  RecordedThread& thread = threads_.of(line.thread);
+  if (!thread.running.empty()) thread.running.back().has_inner = true;
+  if (schedule_.steps.empty()) return;
+  const std::int64_t count = line.integer(0, views_left_);
+  views_left_ -= count;
+  for (std::int64_t i = 0; i < count; ++i) writer_.add(HostActionKind::dispatch, 0, 0);
+}
+
 /// A view moves nothing. A thread that pins batches works beside the script.
 bool RecordedWork::takes_host_time(const LogLine& end, const RunningCall& call) const {
   const auto has_host_tensor = [&](std::int64_t text) {

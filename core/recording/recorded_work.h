@@ -36,6 +36,7 @@ class RecordedWork {
 
   /// Of lines of these kinds; `end` says what its call's kernels did.
   void end(const LogLine& line);
+  void make_views(const LogLine& line);
   void launch_kernel(const LogLine& line);
   void launch_product(const LogLine& line);
   void copy(const LogLine& line);
@@ -72,6 +73,8 @@ class RecordedWork {
   RecordedStreams& streams_;
   RecordedThreads& threads_;
   LaunchCounts launches_;
+  /// More than the longest log had, one by one.
+  std::int64_t views_left_ = std::int64_t{1} << 26;
   /// Index of `Schedule::works` by name, texts of inputs and outputs, launches, and whether
   /// cuBLAS was asked for its product.
   std::map<std::tuple<std::uint32_t, std::int64_t, std::int64_t, int, bool>, std::uint32_t> works_;

@@ -324,6 +324,23 @@ TEST_F(RecordingTest, LargeWorkOfTheHostHoldsUpTheScript) {
   EXPECT_EQ(count(HostActionKind::dispatch), 4);
 }
 
+// A large recording has most of its views as their number.
+TEST_F(RecordingTest, ViewsAreReadAsTheirNumber) {
+  const auto actions_of = [&](const std::string& version, const std::string& views) {
+    return read(version + "S\t0\taten::narrow\nS\t1\taten::slice\nS\t2\tf32[8]\nS\t3\taten::neg\n" +
+                views + "0\tset\t0\t64\n0\tphase\toptimizer\n0\tset\t0\t64\n" + views +
+                "0\top\t3\t2\t-1\t0\n" + views +
+                "0\tend\t2\n0\tset\t0\t64\n0\tphase\tstep_end\n0\tset\t0\t64\n" + views +
+                "0\tset\t0\t64\n0\tphase\tstep_end\n")
+        .schedule.program.actions;
+  };
+  const std::string narrow =
+      "0\top\t0\t2\t-1\t0\n0\top\t1\t2\t-1\t0\n0\tend\t2\tview\n0\tend\t2\tview\n";
+  const auto one_by_one = actions_of("V\t1\n", narrow + narrow);
+  EXPECT_EQ(std::ranges::count(one_by_one, HostActionKind::dispatch, &HostAction::kind), 2);
+  EXPECT_EQ(actions_of("V\t2\n", "0\tviews\t2\n"), one_by_one);
+}
+
 // The inputs of a graph of torch.compile are those of all its kernels, so that none counts them.
 TEST_F(RecordingTest, KernelsOfACompiledGraphTakeTheTimeOfALaunch) {
   const Recording recording = read(
@@ -416,6 +433,12 @@ TEST_F(RecordingTest, ALargeLogIsReadInPiecesWhoseLinesFollowEachOther) {
 
 TEST_F(RecordingTest, DamageIsOneError) {
   EXPECT_THAT(complaint_of([&] { read("{}"); }), HasSubstr("is no log of a recording"));
+  EXPECT_THAT(complaint_of([&] {
+                read(
+                    "V\t2\n0\tset\t0\t1\n0\tphase\tstep_end\n0\tviews\t1\n0\tviews\t67108864\n"
+                    "0\tset\t0\t1\n0\tphase\tstep_end\n");
+              }),
+              HasSubstr("line 5: expected a number up to 67108863"));
   EXPECT_THAT(complaint_of([&] { read("V\t1\n0\tkernel\tx\n"); }), HasSubstr("line 2"));
   EXPECT_THAT(complaint_of([&] { read("V\t1\n0\top\t5\t5\t0\t0\n"); }), HasSubstr("text 5"));
   EXPECT_THAT(complaint_of([&] { read("V\t1\n0\tgemm\n"); }), HasSubstr("line 2: has no field 1"));

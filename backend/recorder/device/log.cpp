@@ -15,61 +15,13 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backend/recorder/device/held_lines.h"
+
 namespace shardscope::recorder {
 namespace {
 
 constexpr std::size_t piece = std::size_t{8} << 20;  // the file grows by so much
 constexpr std::size_t longest_line = 16384, longest_text = std::size_t{1} << 20;
-
-/// Blocks that torch's allocator gets back one after another. Which one comes first can follow from
-/// addresses in the host's memory, which differ from run to run (autocast keeps its copies of
-/// weights by them). No order leaves the allocator in another state, so they are written by their
-/// own address.
-class GivenBack {
- public:
-  /// False: the line is no part of what is held, which has to be written first.
-  bool take(std::string_view line) {
-    const std::size_t tab = line.find('\t');
-    const std::string_view thread = line.substr(0, tab), rest = line.substr(tab + 1);
-    const bool asks = rest.starts_with("free\t"), completes = rest.starts_with("freed\t");
-    if (completes && !pairs_.empty() && !pairs_.back().is_complete && thread == thread_ &&
-        rest.substr(sizeof "freed") == pairs_.back().block) {
-      pairs_.back().is_complete = true;
-      return true;
-    }
-    // Of what waits for a stream nothing is known yet: it stays where it is.
-    if (!asks || (!pairs_.empty() && (!pairs_.back().is_complete || thread != thread_)))
-      return false;
-    thread_ = thread;
-    pairs_.push_back({.block = std::string(rest.substr(sizeof "free"))});
-    return true;
-  }
-
-  std::string lines() {
-    // Addresses are written in hexadecimal without leading zeros: a longer one is higher.
-    const auto before = [](const Pair& a, const Pair& b) {
-      const std::size_t length = a.block.find('\t'), other = b.block.find('\t');
-      return length != other ? length < other : a.block < b.block;
-    };
-    if (!pairs_.empty())
-      std::sort(pairs_.begin(), pairs_.end() - !pairs_.back().is_complete, before);
-    std::string text;
-    for (const Pair& pair : pairs_) {
-      text += thread_ + "\tfree\t" + pair.block;
-      if (pair.is_complete) text += thread_ + "\tfreed\t" + pair.block;
-    }
-    pairs_.clear();
-    return text;
-  }
-
- private:
-  struct Pair {
-    std::string block;  ///< address, bytes and stream, with the end of the line
-    bool is_complete = false;
-  };
-  std::string thread_;
-  std::vector<Pair> pairs_;
-};
 
 /// Never destroyed: threads of the script may still write while the process ends.
 class Log {
@@ -81,9 +33,9 @@ class Log {
 
   void append(std::string_view line) {
     const std::lock_guard lock(mutex_);
-    if (given_back_.take(line)) return;
-    append_locked(given_back_.lines());
-    if (!given_back_.take(line)) append_locked(line);
+    if (views_.take(line)) return;
+    release_views();
+    if (!views_.take(line)) append_in_order(line);
   }
 
   std::uint32_t text_id(std::string_view text) {
@@ -107,6 +59,7 @@ class Log {
     const std::lock_guard lock(mutex_);
     // A child of vfork, which shares this memory, is another process.
     if (file_ < 0 || is_closed_ || owner_ != getpid()) return;
+    release_views();
     append_locked(given_back_.lines() + "END\n");
     is_closed_ = true;
     [[maybe_unused]] const int ignored = ftruncate(file_, static_cast<off_t>(used_));
@@ -124,12 +77,23 @@ class Log {
     texts_.clear();
     by_id_.clear();
     given_back_ = {};
+    views_ = {};
   }
 
  private:
   Log() {
     pthread_atfork(nullptr, nullptr, [] { get().start_again(); });
     std::atexit([] { get().close(); });
+  }
+
+  void release_views() {
+    for (const std::string& line : views_.lines()) append_in_order(line);
+  }
+
+  void append_in_order(std::string_view line) {
+    if (given_back_.take(line)) return;
+    append_locked(given_back_.lines());
+    if (!given_back_.take(line)) append_locked(line);
   }
 
   void append_locked(std::string_view text) {
@@ -148,7 +112,7 @@ class Log {
     const std::string path = std::string(folder) + "/events." + std::to_string(getpid()) + ".txt";
     file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (file_ < 0) return complain("cannot write " + path);
-    append_locked("V\t1\n");
+    append_locked("V\t2\n");
     if (const char* rank = std::getenv("SHARDSCOPE_RANK"))
       append_locked("0\trank\t" + std::string(rank) + "\t" +
                     std::to_string(setting("SHARDSCOPE_WORLD", 1)) + "\n");
@@ -184,6 +148,7 @@ class Log {
   std::unordered_map<std::string, std::uint32_t> texts_;
   std::vector<const std::string*> by_id_;
   GivenBack given_back_;
+  Views views_;
   char* begin_ = nullptr;
   std::size_t used_ = 0, reserved_ = 0;
   int file_ = -1;
