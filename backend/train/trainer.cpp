@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -131,7 +132,9 @@ std::optional<DamagedCheckpoint> Trainer::load_together(Communicator& world) {
   std::uint8_t own = 0;
   Error::Parts parts;
   try {
+    const auto begin = std::chrono::steady_clock::now();
     load_state(resumed_from_, model_, executor_);
+    loading_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   } catch (const DamagedCheckpoint& error) {
     own = damaged;
     parts = error.parts();

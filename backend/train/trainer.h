@@ -61,6 +61,8 @@ class Trainer {
   /// What was seen of steps that are not finite since the last call; empty: nothing.
   std::string take_news() { return std::exchange(news_, {}); }
   std::int64_t steps_done() const { return steps_done_; }
+  /// Until this rank had read its part of the checkpoint that it goes on from, and checked it.
+  double loading_s() const { return loading_s_; }
   /// Where training stands after the last step.
   TrainingProgress progress() const;
   /// Inputs of all ranks in one step.
@@ -77,6 +79,7 @@ class Trainer {
 
   const Job& job_;
   std::shared_ptr<Checkpoint> resumed_from_;
+  double loading_s_ = 0;
   TrainingProgress start_;  ///< where this process began
   Model model_;
   TokenStream tokens_;

@@ -12,6 +12,7 @@ A Llama of 25 M parameters trains under FULL_SHARD on 2 ranks, with the demo's 4
                 of 8 tokens, and no older checkpoint removed; two `dd conv=fsync` at once, four times, as nice as the thread that writes
          rewrite
                 `checkpoint reshard`, which reads (from the page cache), compares checksums, writes and syncs; `dd conv=fsync` of the same
+         load   what both ranks of a resumed run read and check at once, from the disk; two `dd of=/dev/null` at once
          read   `checkpoint verify` after its files were dropped from the page cache, which compares checksums; `dd of=/dev/null`
          `cached` is read from the page cache, where the disk does not count.
 Prints the median of each, and dd's time over ours.
@@ -32,7 +33,8 @@ EVERY, RANKS, SAVES = 50, 2, 4
 TOLD = re.compile(r"(\d+) checkpoints saved: training waited ([\d.]+) s .* ([\d.]+) MB of rank 0 .* at ([\d.]+) MB/s, with ([\d.]+) s of "
                   "processor time")
 
-SPEEDS = ("save", "rewrite", "read", "cached")
+LOADED = re.compile(r"goes on behind step \d+ of .*, read in ([\d.]+) s")
+SPEEDS = ("save", "rewrite", "load", "read", "cached")
 
 
 def run(command, **options):
@@ -47,15 +49,15 @@ def run(command, **options):
     return time.monotonic() - begin, used.ru_utime + used.ru_stime, errors
 
 
-def command_of(program, folder, name, steps, every, batch=4, seq=256, keep=1):
-    """Of a new run; its options for subprocess."""
+def command_of(program, folder, name, steps, every, batch=4, seq=256, keep=1, begin=()):
+    """Of a new run, with `begin` as more options; its options for subprocess."""
     model = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models", "llama_25m")
     job = {"model": model, "data": "text.txt", "steps": steps, "batch": batch, "seq": seq, "ranks": RANKS, "strategy": "full_shard",
            "device": "cpu", "precision": "fp32", "save_model": False, "checkpoint": {"every": every, "keep": keep}}
     with open(os.path.join(folder, "job.json"), "w", encoding="utf-8") as file:
         json.dump(job, file)
     shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
-    return [program, "train", "job.json", "-o", name], {"cwd": folder, "env": os.environ | {"HOME": folder}}
+    return [program, "train", "job.json", "-o", name, *begin], {"cwd": folder, "env": os.environ | {"HOME": folder}}
 
 
 def train(*arguments):
@@ -102,9 +104,9 @@ def drop(files):
         os.close(descriptor)
 
 
-def dd(files, target, *options, at_once=False):
+def dd(files, target, *options, at_once=False, nice="nice -n 10 "):
     """One file after the other, or all at once and niced like the thread of a run that writes."""
-    nice = "nice -n 10 " if at_once else ""
+    nice = nice if at_once else ""
     commands = [f"{nice}dd if='{path}' of='{target(path)}' bs=4M status=none {' '.join(options)}" for path in files]
     return run(["sh", "-c", " & ".join(commands) + "; wait" if at_once else " && ".join(commands)])[0]
 
@@ -144,11 +146,22 @@ def speed(program, folder, rounds):
     def read():
         return dd(files, lambda _: "/dev/null")
 
+    def load():
+        """Seconds of rank 0, in a run of one more step."""
+        step = int(place.rsplit("-", 1)[1])
+        command, options = command_of(program, folder, "loader", step + 1, 0, 1, 8, begin=("--resume", place))
+        drop(files)
+        return float(LOADED.search(run(command, **options)[2]).group(1))
+
+    def read_at_once():
+        return dd(files, lambda _: "/dev/null", at_once=True, nice="")
+
     verify()
     for _ in range(rounds):
         note("cached", verify(), read())
         note("save", save(), statistics.mean(copy(at_once=True) for _ in range(SAVES)))
         note("rewrite", reshard(), copy())
+        note("load", load(), cold(read_at_once))
         note("read", cold(verify), cold(read))
     size = sum(os.path.getsize(path) for path in files)
     for one in times.values():
