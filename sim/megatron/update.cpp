@@ -1,4 +1,4 @@
-#include "sim/validate/published_update.h"
+#include "sim/megatron/update.h"
 
 #include <algorithm>
 
