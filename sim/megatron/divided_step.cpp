@@ -82,7 +82,7 @@ Duration between(Duration shorter, Duration longer, double share) {
 }
 
 /// The band is that of a stage's own steps.
-DividedStep predicted_pipeline(const DividedTraining& training) {
+PlayedStep played_pipeline(const DividedTraining& training) {
   const int micro_batches = std::max(1, static_cast<int>(std::lround(training.micro_batches)));
   // The second of three is one that neither begins a step nor ends it.
   const bool several = micro_batches > 1 || training.pipeline->by_deepspeed;
@@ -93,17 +93,25 @@ DividedStep predicted_pipeline(const DividedTraining& training) {
   const double high = step.high.seconds() / step.time.seconds();
   std::optional<Duration> update;
   if (training.update) update = megatron_update_time(*training.update, training.profile);
-  step.time =
-      pipelined_step(*training.pipeline, stage.schedule(), micro_batches, training.profile, update);
+  PlayedPipeline pipeline =
+      play_pipeline(*training.pipeline, stage.schedule(), micro_batches, training.profile, update);
+  step.time = pipeline.step;
   step.low = scaled(step.time, low);
   step.high = scaled(step.time, high);
-  return step;
+  return {.step = step, .pipeline = std::move(pipeline), .schedule = stage.schedule()};
+}
+
+/// All layers as the one stage of one rank.
+MegatronPipeline single_stage(const DividedTraining& training) {
+  const auto layers = static_cast<int>(
+      training.model.model.decoder ? training.model.model.decoder->blocks.size() : 1);
+  return {.layers = {layers}, .played_layers = layers};
 }
 
 }  // namespace
 
 DividedStep predicted_step(const DividedTraining& training) {
-  if (training.pipeline) return predicted_pipeline(training);
+  if (training.pipeline) return played_pipeline(training).step;
   const double all = std::max(1.0, training.micro_batches);
   const int whole = static_cast<int>(all);
   DividedStep step = Steps(training, whole).of(whole);
@@ -115,6 +123,16 @@ DividedStep predicted_step(const DividedTraining& training) {
   step.low = between(step.low, next.low, rest);
   step.high = between(step.high, next.high, rest);
   return step;
+}
+
+PlayedStep played_step(const DividedTraining& training) {
+  if (training.pipeline) return played_pipeline(training);
+  const int micro_batches = std::max(1, static_cast<int>(training.micro_batches));
+  const Steps steps(training, micro_batches);
+  return {.step = predicted_step(training),
+          .pipeline = play_pipeline(single_stage(training), steps.schedule(), micro_batches,
+                                    training.profile),
+          .schedule = steps.schedule()};
 }
 
 }  // namespace shardscope

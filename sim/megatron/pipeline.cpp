@@ -9,6 +9,7 @@
 #include "sim/cost/cost_model.h"
 #include "sim/engine/pipeline_timeline.h"
 #include "sim/engine/simulate.h"
+#include "traces/analysis.h"
 
 namespace shardscope {
 namespace {
@@ -60,6 +61,15 @@ class StageTimes {
   Duration saved_by_first() const {
     return std::max(Duration{}, backward_.length() - first_backward_.length());
   }
+  /// What of a forward or backward is compute, exposed communication and waiting.
+  Accounting forward_accounting() const { return accounting_of(forward_); }
+  Accounting backward_accounting() const { return accounting_of(backward_); }
+  /// The same from where the last backward would end if it reduced nothing, to the end of the step.
+  Accounting update_accounting() const {
+    const Duration begin = last_backward_.begin.value_or(Duration{}) + backward_.length();
+    const Duration end = simulation_.steps.back().window.end;
+    return account(simulation_.trace, {.begin = std::min(begin, end), .end = end});
+  }
   /// From where the last backward would end if it reduced nothing, to the end of the step:
   /// reductions, norm, update.
   Duration update() const {
@@ -71,6 +81,11 @@ class StageTimes {
   static Simulation play(const Schedule& stage, const HardwareProfile& profile) {
     constexpr Bytes endless{1ll << 60};
     return simulate(stage, profile, {.settings = {}, .memory = DeviceCapacity{.total = endless}});
+  }
+
+  Accounting accounting_of(const Stretch& stretch) const {
+    if (!stretch.begin) return {};
+    return account(simulation_.trace, {.begin = *stretch.begin, .end = *stretch.end});
   }
 
   const Operation& operation_of(const Span& span) const { return schedule_.at(span.operation); }
@@ -174,8 +189,9 @@ std::vector<PipelineProgram> megatron_programs(const MegatronPipeline& pipeline,
   return programs;
 }
 
-Duration pipelined_step(const MegatronPipeline& pipeline, const Schedule& stage, int micro_batches,
-                        const HardwareProfile& profile, std::optional<Duration> update) {
+PlayedPipeline play_pipeline(const MegatronPipeline& pipeline, const Schedule& stage,
+                             int micro_batches, const HardwareProfile& profile,
+                             std::optional<Duration> update) {
   const StageTimes stage_times(stage, profile);
   const CostModel model(profile);
   const auto message = [&](OperationKind kind, Bytes bytes, int distance) {
@@ -193,14 +209,25 @@ Duration pipelined_step(const MegatronPipeline& pipeline, const Schedule& stage,
         const Duration part = message(OperationKind::send, pipeline.activation / parts, distance);
         return parts == 1 ? part : part + message(OperationKind::send, shape_message, distance);
       }};
-  const std::vector<Duration> ends =
-      pipeline_ends(megatron_programs(pipeline, micro_batches), times);
-  Duration step = *std::ranges::max_element(ends) + (update ? *update : stage_times.update());
-  if (pipeline.by_deepspeed) step -= stage_times.saved_by_first();
+  PlayedPipeline played{
+      .ranks = pipeline_timeline(megatron_programs(pipeline, micro_batches), times),
+      .forward = stage_times.forward_accounting(),
+      .backward = stage_times.backward_accounting()};
+  for (const std::vector<PlayedAction>& rank : played.ranks)
+    for (const PlayedAction& one : rank) played.last_end = std::max(played.last_end, one.end);
+  if (!update) played.updated = stage_times.update_accounting();
+  played.update = update ? *update : stage_times.update();
+  if (pipeline.by_deepspeed) played.update -= stage_times.saved_by_first();
   if (pipeline.shared_gradient.count > 0)
-    step += message(OperationKind::all_reduce, pipeline.shared_gradient,
-                    (pipeline.ranks - 1) * pipeline.rank_distance);
-  return step;
+    played.shared_gradient = message(OperationKind::all_reduce, pipeline.shared_gradient,
+                                     (pipeline.ranks - 1) * pipeline.rank_distance);
+  played.step = played.last_end + played.update + played.shared_gradient;
+  return played;
+}
+
+Duration pipelined_step(const MegatronPipeline& pipeline, const Schedule& stage, int micro_batches,
+                        const HardwareProfile& profile, std::optional<Duration> update) {
+  return play_pipeline(pipeline, stage, micro_batches, profile, update).step;
 }
 
 }  // namespace shardscope

@@ -8,7 +8,9 @@
 #include "core/base/quantities.h"
 #include "core/pipeline/program.h"
 #include "core/schedule/schedule.h"
+#include "sim/engine/pipeline_timeline.h"
 #include "sim/hardware/hardware_profile.h"
+#include "traces/trace.h"
 
 namespace shardscope {
 
@@ -41,9 +43,26 @@ std::vector<int> equal_layers(std::int64_t layers, int stages);
 /// forward_backward_pipelining_without_interleaving.
 std::vector<PipelineProgram> megatron_programs(const MegatronPipeline& pipeline, int micro_batches);
 
+/// A step of a pipeline as it was played.
+struct PlayedPipeline {
+  std::vector<std::vector<PlayedAction>> ranks;
+  Accounting forward, backward;  ///< of a micro-batch, of the stage that was played
+  Duration last_end;             ///< of the last backward of all
+  /// From there to the end of the step: reductions that nothing hides, norm, update. Where an
+  /// update was given it is all of that, and no accounting.
+  Duration update;
+  Accounting updated;
+  Duration shared_gradient;  ///< of a tied embedding
+  Duration step;
+};
+
 /// The step of a pipeline from a training of one stage's layers with embedding and head on one
 /// rank: `stage` is its schedule, of `micro_batches` at most. `update`, if it is given, takes the
 /// place of what the schedule does after its last backward.
+PlayedPipeline play_pipeline(const MegatronPipeline& pipeline, const Schedule& stage,
+                             int micro_batches, const HardwareProfile& profile,
+                             std::optional<Duration> update = {});
+/// Its step time alone.
 Duration pipelined_step(const MegatronPipeline& pipeline, const Schedule& stage, int micro_batches,
                         const HardwareProfile& profile, std::optional<Duration> update = {});
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "core/config/megatron/decoder_shape.h"
 #include "core/format/json_reader.h"
 #include "core/model/model.h"
-#include "sim/megatron/decoder_shape.h"
 
 namespace shardscope {
 

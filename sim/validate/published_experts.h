@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "sim/megatron/decoder_shape.h"
+#include "core/config/megatron/decoder_shape.h"
 
 namespace shardscope {
 

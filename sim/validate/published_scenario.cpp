@@ -10,6 +10,7 @@
 
 #include "core/pytorch/runtimes/training/requested_setup.h"
 #include "sim/kernels/device_efficiency.h"
+#include "sim/megatron/training.h"
 #include "sim/validate/published_machine.h"
 #include "sim/validate/published_pipeline.h"
 #include "sim/validate/published_stack.h"
@@ -95,17 +96,6 @@ bool attends_eagerly(const PublishedRow& row, const TrainingStack& stack) {
   constexpr std::array<std::string_view, 4> words{"eager", "math", "unfused", "fused softmax"};
   return std::ranges::any_of(words,
                              [&](std::string_view word) { return has_word(row.attention, word); });
-}
-
-/// Whether Megatron's fused softmax takes scores of `batches` heads (of all sequences) and `length`
-/// tokens. Source: Megatron-LM core/fusions/fused_softmax.py (is_kernel_available),
-/// scaled_masked_softmax.h (get_batch_per_block: a block has four warps, and a warp has two rows
-/// where rows are short).
-bool takes_fused_softmax(std::int64_t batches, std::int64_t length) {
-  constexpr std::int64_t shortest = 16, longest = 4096, of_vector = 4, short_row = 128;
-  const std::int64_t of_block = length <= short_row ? 2 * of_vector : of_vector;
-  return length > shortest && length <= longest && length % of_vector == 0 &&
-         batches % of_vector == 0 && batches % of_block == 0;
 }
 
 /// Megatron-LM's --sequence-parallel.
