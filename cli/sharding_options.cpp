@@ -165,10 +165,10 @@ bool ShardingOptions::other_than_native() const {
 
 void declare_sharding_options(Command& command, ShardingOptions& options) {
   command.heading("Whose rules");
-  command.option(
-      "--runtime", options.runtime,
-      {"NAME",
-       "native, fsdp1, fsdp2, ddp, deepspeed (default: native); simulate: torchtitan, too"});
+  command.option("--runtime", options.runtime,
+                 {"NAME",
+                  "native, fsdp1, fsdp2, ddp, deepspeed (default: native); simulate: torchtitan "
+                  "and megatron, too"});
   command.option("--accelerate", options.accelerate,
                  {"FILE", "predicts what `accelerate launch` does with this file"});
   command.option("--deepspeed", options.deepspeed, {"FILE", "DeepSpeed's JSON"});

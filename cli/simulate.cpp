@@ -13,6 +13,7 @@
 #include "cli/hardware_choice.h"
 #include "cli/job_settings.h"
 #include "cli/lengths_option.h"
+#include "cli/megatron_scenario.h"
 #include "cli/native_scenario.h"
 #include "cli/output_options.h"
 #include "cli/output_path.h"
@@ -30,10 +31,12 @@
 #include "cli/summary_text.h"
 #include "cli/torchtitan_scenario.h"
 #include "cli/verb.h"
+#include "core/config/config_file.h"
 #include "core/format/atomic_file.h"
 #include "core/format/is_there.h"
 #include "core/native/pipeline_stages.h"
 #include "sim/cost/cost_model.h"
+#include "sim/megatron/prediction.h"
 #include "sim/planner/choice_json.h"
 #include "sim/planner/training_choice.h"
 #include "sim/planner/trial.h"
@@ -48,6 +51,7 @@ struct SimulateOptions {
   ShardingOptions sharding;
   PytorchOptions pytorch;
   std::optional<std::string> cluster, folder, margin, recording, lengths;
+  std::optional<megatron::Arguments> megatron;  ///< of --config
   bool explain = false, phases = false;
 };
 
@@ -273,6 +277,65 @@ ExitCode run_torchtitan(const SimulateOptions& options) {
   return summary.fits ? ExitCode::done : ExitCode::no;
 }
 
+/// A command line of Megatron-LM in --config.
+void take_megatron_arguments(SimulateOptions& options) {
+  if (!options.sharding.config) return;
+  const ConfigFile file = read_config_file(*options.sharding.config);
+  if (file.kind != ConfigKind::megatron) return;
+  if (options.sharding.runtime && *options.sharding.runtime != megatron_runtime)
+    throw Error({.where = "--config",
+                 .what = fmt::format("{} is a command line of Megatron-LM, and --runtime says {}",
+                                     file.name(), *options.sharding.runtime),
+                 .way_out = "leave --runtime out"});
+  options.megatron = megatron::read_arguments(file.text, file.name());
+  options.sharding.runtime = megatron_runtime;
+  if (options.megatron->unknown.empty()) return;
+  options.output.note(fmt::format("{}: flags that are not known here: {}", file.name(),
+                                  fmt::join(options.megatron->unknown, ", ")));
+}
+
+ExitCode run_megatron(const SimulateOptions& options) {
+  const auto refuse = [](bool given, std::string_view option, std::string_view what) {
+    if (given)
+      throw Error({.where = std::string(option),
+                   .what = fmt::format("{} under Megatron-LM", what),
+                   .way_out = "leave it out, or give another --runtime"});
+  };
+  refuse(options.lengths.has_value(), "--lengths", "lengths are not weighed");
+  refuse(options.phases, "--phases", "phases beside training are not predicted");
+  refuse(options.explain, "--explain", "what lives at the peak is not listed by tensor");
+  const HardwareChoice hardware = require_hardware(options.cluster);
+  const std::string file = options.megatron ? *options.sharding.config : "";
+  const MegatronScenario scenario = resolve_megatron_scenario({.job = options.job,
+                                                               .sharding = options.sharding,
+                                                               .pytorch = options.pytorch,
+                                                               .place = options.place,
+                                                               .gpu = gpu_of(hardware.profile)},
+                                                              options.megatron, file);
+  std::vector<Prediction> stages =
+      predict_megatron(scenario.settings, scenario.assumed, hardware.profile);
+  Prediction& prediction = stages[own_stage(scenario)];
+  prediction.summary.margin = margin_of(options.margin, hardware.profile.memory);
+  const Summary& summary = prediction.summary;
+  if (options.folder) {
+    const RunFolder folder{*options.folder};
+    const FolderLock lock = locked(folder);
+    leave_in(folder, prediction, scenario.settings.world, hardware.profile);
+    if (stages.size() > 1)
+      leave_stages(folder, stages, own_stage(scenario), scenario.settings.world);
+  }
+  if (options.output.json) {
+    print(to_json(summary, "simulate") + "\n");
+  } else {
+    const Painter painter = options.output.painter();
+    note_assumptions(options.output, summary.assumed);
+    print(painter(Paint::bold, headline(scenario) + hardware_line(hardware)) + "\n\n");
+    print(out_of_memory_text(summary, painter) + summary_text(summary, painter));
+  }
+  if (options.folder) options.output.note(fmt::format("left in {}", *options.folder));
+  return summary.fits ? ExitCode::done : ExitCode::no;
+}
+
 /// What `record` left, on its own cluster or another one.
 ExitCode run_recording(const SimulateOptions& options) {
   const HardwareChoice hardware =
@@ -318,6 +381,8 @@ ExitCode run_simulate(SimulateOptions options) {
   if (options.recording) return run_recording(options);
   take_settings_of_job(settings_of(options));
   take_hardware_of_run(options);
+  take_megatron_arguments(options);
+  if (options.sharding.runtime == megatron_runtime) return run_megatron(options);
   take_recipe(settings_of(options), options.place, options.output);
   take_pipeline_of_place(options);
   if (options.sharding.runtime == torchtitan_runtime) return run_torchtitan(options);
@@ -411,6 +476,12 @@ void declare_simulate(Command& command) {
        {"shardscope simulate --runtime torchtitan --model examples/models/llama_3_8b "
         "--mesh shard=16,tensor=8 --seq 8192 --checkpointing full --cluster h100_sxm",
         "torchtitan's Llama, sharded over 16 groups of 8 tensor-parallel ranks"},
+       {"shardscope simulate --runtime megatron --model examples/models/llama_3_8b --mesh "
+        "tensor=4,pipeline=2,shard=8 --seq 8192 --tokens-per-batch 1048576 --cluster h100_sxm",
+        "Megatron-LM: tensor and sequence parallelism, two stages, the distributed optimizer"},
+       {"shardscope simulate --config examples/configs/megatron_llama3_8b.sh --world 64 --cluster "
+        "h100_sxm",
+        "the same from Megatron-LM's own command line"},
        {"shardscope simulate --runtime ddp --world 1 --model examples/models/llama_3_8b "
         "--quantization nf4,double --peft r=16,targets=all-linear --checkpointing full "
         "--optimizer paged_adamw_8bit --seq 2048 --cluster h100_sxm --phases",

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/config/deepspeed/hjson.h"
+#include "core/config/megatron/arguments.h"
 #include "core/config/recipe/recipe.h"
 #include "core/config/values/config_value.h"
 #include "core/config/yaml/yaml_reader.h"
@@ -149,6 +150,8 @@ const std::vector<KnownKind>& kinds() {
       {ConfigKind::litgpt, "litgpt", {}},
       {ConfigKind::ms_swift, "ms-swift", {}},
       {ConfigKind::torchtitan, "torchtitan", {}},
+      // Its flags tell it: megatron::is_megatron.
+      {ConfigKind::megatron, "megatron", {}},
   };
   return known;
 }
@@ -186,6 +189,7 @@ ConfigKind kind_of(RecipeTool tool) {
 }
 
 ConfigKind kind_of(const std::filesystem::path& path, std::string_view text) {
+  if (path.extension() != ".json" && megatron::is_megatron(text)) return ConfigKind::megatron;
   if (path.extension() == ".sh")
     return kind_of(recipe_tool(recipe_value(text, path.string())).value_or(RecipeTool::ms_swift));
   if (path.extension() == ".toml") return ConfigKind::torchtitan;
@@ -219,7 +223,7 @@ ConfigKind parse_config_kind(std::string_view text, std::string_view where) {
   throw Error({.where = std::string(where),
                .what = fmt::format("\"{}\" is none of accelerate, deepspeed, training-arguments, "
                                    "fsdp-config, trl, axolotl, llama-factory, torchtune, litgpt, "
-                                   "ms-swift, torchtitan",
+                                   "ms-swift, torchtitan, megatron",
                                    text)});
 }
 

@@ -22,9 +22,10 @@ enum class ConfigKind : std::uint8_t {
   litgpt,
   ms_swift,
   torchtitan,  ///< TOML
+  megatron,    ///< the command line of Megatron-LM (core/config/megatron)
 };
 /// "accelerate", "deepspeed", "training-arguments", "fsdp-config", "trl", "axolotl",
-/// "llama-factory", "torchtune", "litgpt", "ms-swift", "torchtitan".
+/// "llama-factory", "torchtune", "litgpt", "ms-swift", "torchtitan", "megatron".
 std::string_view name_of(ConfigKind kind);
 /// Throws Error naming `where` and the choices.
 ConfigKind parse_config_kind(std::string_view text, std::string_view where);

@@ -43,20 +43,16 @@ class TimelinePlayer {
     costs_.times.reserve(moments_.end.size());
   }
 
-  std::vector<Duration> ends() {
-    std::vector<std::pair<std::size_t, std::size_t>> subjects;  // of each rank
+  std::vector<std::vector<PlayedAction>> play() {
     for (std::size_t rank = 0; rank < programs_.size(); ++rank) note_costs(rank);
     EventEngine engine(costs_, 1, moments_, programs_.size());
-    for (std::size_t rank = 0; rank < programs_.size(); ++rank) {
-      const std::size_t first = next_;
-      issue(rank, engine);
-      subjects.emplace_back(first, next_);
-    }
+    for (std::size_t rank = 0; rank < programs_.size(); ++rank) issue(rank, engine);
     engine.finish();
-    std::vector<Duration> ends;
-    for (std::size_t rank = 0; rank < subjects.size(); ++rank)
-      ends.push_back(end_of(rank, subjects[rank].first, subjects[rank].second));
-    return ends;
+    std::vector<std::vector<PlayedAction>> played;
+    next_ = 0;
+    for (std::size_t rank = 0; rank < programs_.size(); ++rank)
+      played.push_back(played_actions(rank));
+    return played;
   }
 
  private:
@@ -118,19 +114,24 @@ class TimelinePlayer {
                    engine);
   }
 
-  Duration end_of(std::size_t rank, std::size_t first, std::size_t end) const {
-    Duration last;
-    for (std::size_t subject = first; subject < end; ++subject) {
-      const Duration ended = moments_.end[subject];
-      if (ended == OperationMoments::not_started) {
+  std::vector<PlayedAction> played_actions(std::size_t rank) {
+    std::vector<PlayedAction> played;
+    const auto add = [&](const Action& action) {
+      const Duration end = moments_.end[next_];
+      if (end == OperationMoments::not_started) {
         throw Error({.where = "simulation",
                      .what = fmt::format("the ranks of a pipeline wait for each other: rank {} "
                                          "never ends",
                                          rank)});
       }
-      last = std::max(last, ended);
+      played.push_back({.action = action, .start = moments_.start[next_], .end = end});
+      ++next_;
+    };
+    for (const PipelineInstruction& one : programs_[rank]) {
+      if (one.kind == InstructionKind::act) add(one.action);
+      for (const PipelineTransfer& transfer : one.transfers) add(transfer.action);
     }
-    return last;
+    return played;
   }
 
   const std::vector<PipelineProgram>& programs_;
@@ -143,9 +144,20 @@ class TimelinePlayer {
 
 }  // namespace
 
+std::vector<std::vector<PlayedAction>> pipeline_timeline(
+    const std::vector<PipelineProgram>& programs, const PipelineTimes& times) {
+  return TimelinePlayer(programs, times).play();
+}
+
 std::vector<Duration> pipeline_ends(const std::vector<PipelineProgram>& programs,
                                     const PipelineTimes& times) {
-  return TimelinePlayer(programs, times).ends();
+  std::vector<Duration> ends;
+  for (const std::vector<PlayedAction>& rank : pipeline_timeline(programs, times)) {
+    Duration last;
+    for (const PlayedAction& one : rank) last = std::max(last, one.end);
+    ends.push_back(last);
+  }
+  return ends;
 }
 
 }  // namespace shardscope

@@ -20,6 +20,16 @@ struct PipelineTimes {
   std::function<Duration(int rank, int peer)> transfer;
 };
 
+/// An action or a transfer of a rank's program, when it ran.
+struct PlayedAction {
+  Action action;
+  Duration start, end;
+};
+
+/// What each rank of the pipeline did, in the order of its program, as `pipeline_ends` plays it.
+std::vector<std::vector<PlayedAction>> pipeline_timeline(
+    const std::vector<PipelineProgram>& programs, const PipelineTimes& times);
+
 /// When each rank has ended its part of the programs, which begin at 0. What is posted at once
 /// moves at once; a transfer begins when both of its ranks have posted it. Throws Error
 /// where ranks wait for each other.

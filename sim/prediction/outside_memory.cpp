@@ -40,7 +40,11 @@ OutsideFigure figure_of(const HardwareProfile& profile, std::string_view figure,
 
 std::vector<OutsideFigure> outside_figures(const Schedule& schedule,
                                            const HardwareProfile& profile) {
-  const std::int64_t communicators = communicators_of(schedule);
+  return outside_figures(communicators_of(schedule), profile);
+}
+
+std::vector<OutsideFigure> outside_figures(std::int64_t communicators,
+                                           const HardwareProfile& profile) {
   return {figure_of(profile, "context_memory", "CUDA context and kernels",
                     profile.context_memory.value_or(Bytes{})),
           figure_of(profile, "communicator_memory",

@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "core/base/error.h"
-#include "core/model/huggingface.h"
 #include "sim/validate/published_words.h"
 
 namespace shardscope {
@@ -43,85 +42,15 @@ std::string_view family_of(const PublishedRow& row) {
   return plain ? "gpt2" : "llama";
 }
 
-/// What both families need, with what had to be assumed filled in.
-struct StatedShape {
-  std::int64_t hidden, layers, heads, kv_heads, ffn, vocabulary, seq, head_size;
-  ExpertShape experts;
-  LatentShape latents;
-};
-
-std::string gpt2_config(const StatedShape& shape, double dropout, bool tied) {
-  return fmt::format(
-      R"({{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "activation_function": "gelu",
-"n_embd": {}, "n_layer": {}, "n_head": {}, "n_inner": {}, "vocab_size": {}, "n_positions": {},
-"attn_pdrop": {}, "embd_pdrop": {}, "resid_pdrop": {}, "tie_word_embeddings": {}}})",
-      shape.hidden, shape.layers, shape.heads, shape.ffn, shape.vocabulary, shape.seq, dropout,
-      dropout, dropout, tied);
-}
-
-/// What a family with gated layers is called, and the keys that it has beyond Llama's.
-struct GatedFamily {
-  std::string_view name;
-  std::string keys;
-};
-
-GatedFamily gated_family(const StatedShape& shape, std::string_view family) {
-  const ExpertShape& experts = shape.experts;
-  if (family == "qwen2") return {"Qwen2", fmt::format(R"("head_dim": {}, )", shape.head_size)};
-  if (family == "mixtral")
-    return {"Mixtral", fmt::format(R"("head_dim": {}, "num_local_experts": {},
-"num_experts_per_tok": {}, )",
-                                   shape.head_size, experts.experts, experts.chosen)};
-  if (family == "qwen3_moe")
-    return {"Qwen3Moe",
-            fmt::format(R"("head_dim": {}, "num_experts": {}, "num_experts_per_tok": {},
-"moe_intermediate_size": {}, "norm_topk_prob": true, )",
-                        shape.head_size, experts.experts, experts.chosen, experts.inner)};
-  if (family == "deepseek_v3") {
-    const LatentShape& latents = shape.latents;
-    const std::string queries =
-        latents.query_rank > 0 ? fmt::format("{}", latents.query_rank) : std::string("null");
-    return {"DeepseekV3", fmt::format(R"("n_routed_experts": {}, "num_experts_per_tok": {},
-"moe_intermediate_size": {}, "n_shared_experts": {}, "first_k_dense_replace": {}, "n_group": 1,
-"topk_group": 1, "q_lora_rank": {}, "kv_lora_rank": {}, "qk_nope_head_dim": {},
-"qk_rope_head_dim": {}, "v_head_dim": {}, )",
-                                      experts.experts, experts.chosen, experts.inner,
-                                      experts.shared, experts.dense_layers, queries, latents.rank,
-                                      latents.plain, latents.rotary, latents.value)};
-  }
-  return {"Llama", fmt::format(R"("head_dim": {}, )", shape.head_size)};
-}
-
-std::string gated_config(const StatedShape& shape, std::string_view family, bool tied) {
-  const GatedFamily known = gated_family(shape, family);
-  const std::int64_t inner = family == "mixtral" ? shape.experts.inner : shape.ffn;
-  return fmt::format(
-      R"({{"model_type": "{}", "architectures": ["{}ForCausalLM"], "hidden_size": {},
-"num_hidden_layers": {}, "num_attention_heads": {}, "num_key_value_heads": {}, {}
-"intermediate_size": {}, "vocab_size": {}, "max_position_embeddings": {},
-"tie_word_embeddings": {}}})",
-      family, known.name, shape.hidden, shape.layers, shape.heads, shape.kv_heads, known.keys,
-      inner, shape.vocabulary, shape.seq, tied);
-}
-
-PublishedModel made(const PublishedRow& row, const StatedShape& shape, double dropout, bool tied) {
-  const std::string_view family = family_of(row);
-  const std::string text =
-      family == "gpt2" ? gpt2_config(shape, dropout, tied) : gated_config(shape, family, tied);
-  JsonValue config = JsonValue::parse(text, "shape");
-  Model model = model_of_config(config);
-  return {.model = std::move(model), .config = std::move(config)};
-}
-
-double billions(const PublishedModel& made) {
+double billions(const ShapedModel& made) {
   return static_cast<double>(made.model.parameter_elements()) * 1e-9;
 }
 
-double difference(const PublishedModel& made, double stated) {
+double difference(const ShapedModel& made, double stated) {
   return std::abs(billions(made) - stated) / stated;
 }
 
-void check_parameters(const PublishedModel& made, double stated) {
+void check_parameters(const ShapedModel& made, double stated) {
   if (difference(made, stated) <= tolerated_difference) return;
   throw Error(
       {.where = "",
@@ -149,8 +78,11 @@ std::int64_t head_size_of(const PublishedRow& row) {
   return family_of(row) == "qwen3_moe" ? of_qwen3 : *row.hidden / *row.heads;
 }
 
-StatedShape shape_of(const PublishedRow& row) {
-  return {.hidden = *row.hidden,
+}  // namespace
+
+DecoderShape shape_of(const PublishedRow& row) {
+  return {.family = family_of(row),
+          .hidden = *row.hidden,
           .layers = *row.layers,
           .heads = *row.heads,
           .kv_heads = row.kv_heads.value_or(*row.heads),
@@ -162,62 +94,12 @@ StatedShape shape_of(const PublishedRow& row) {
           .latents = row.latents.value_or(LatentShape{})};
 }
 
-/// With so many of the row's layers.
-StatedShape shape_of_layers(const PublishedRow& row, int layers) {
-  StatedShape shape = shape_of(row);
-  if (layers < shape.layers) shape.experts.dense_layers = 0;
-  shape.layers = layers;
-  return shape;
-}
-
-/// GPT-2's attention has no size of heads of its own: its products are cut, in [in, out] order.
-void cut_attention(Model& model, std::int64_t ranks) {
-  for (Parameter& parameter : model.parameters) {
-    if (parameter.name.ends_with("attn.c_attn.weight")) parameter.shape[1] /= ranks;
-    if (parameter.name.ends_with("attn.c_attn.bias")) parameter.shape[0] /= ranks;
-    if (parameter.name.ends_with("attn.c_proj.weight")) parameter.shape[0] /= ranks;
-  }
-}
-
-}  // namespace
-
-PublishedModel tensor_part(const PublishedRow& row, const PublishedModel& model, int layers,
-                           std::int64_t ranks, double dropout) {
-  StatedShape shape = shape_of_layers(row, layers);
-  const bool by_cut = family_of(row) == "gpt2";
-  shape.ffn /= ranks;
-  shape.vocabulary = (shape.vocabulary + ranks - 1) / ranks;
-  if (!by_cut) {
-    shape.heads /= ranks;
-    shape.kv_heads /= ranks;
-  }
-  PublishedModel part = made(row, shape, dropout, is_tied(model));
-  if (by_cut) cut_attention(part.model, ranks);
-  return part;
-}
-
-PublishedModel expert_part(const PublishedRow& row, const PublishedModel& model, int layers,
-                           std::int64_t ranks, double dropout) {
-  StatedShape shape = shape_of_layers(row, layers);
-  shape.experts.experts = std::max(shape.experts.experts / ranks, shape.experts.chosen);
-  return made(row, shape, dropout, is_tied(model));
-}
-
-bool is_tied(const PublishedModel& model) {
-  return model.config.at("tie_word_embeddings").boolean();
-}
-
-PublishedModel with_layers(const PublishedRow& row, const PublishedModel& model, int layers,
-                           double dropout) {
-  return made(row, shape_of_layers(row, layers), dropout, is_tied(model));
-}
-
-PublishedModel published_model(const PublishedRow& row, double dropout) {
-  const StatedShape shape = shape_of(row);
+ShapedModel published_model(const PublishedRow& row, double dropout) {
+  const DecoderShape shape = shape_of(row);
   const bool usually_tied = family_of(row) == "gpt2";
-  PublishedModel result = made(row, shape, dropout, usually_tied);
+  ShapedModel result = model_of_shape(shape, dropout, usually_tied);
   if (row.parameters_billions) {
-    PublishedModel other = made(row, shape, dropout, !usually_tied);
+    ShapedModel other = model_of_shape(shape, dropout, !usually_tied);
     const double stated = *row.parameters_billions;
     if (difference(other, stated) < difference(result, stated)) result = std::move(other);
     check_parameters(result, stated);

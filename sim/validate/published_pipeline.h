@@ -1,59 +1,21 @@
-// The pipeline of a published run, as Megatron's and its relatives' schedules run it.
+// The pipeline of a published run.
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <vector>
 
-#include "core/base/quantities.h"
-#include "core/pipeline/program.h"
-#include "core/schedule/schedule.h"
-#include "sim/hardware/hardware_profile.h"
+#include "sim/megatron/pipeline.h"
 #include "sim/validate/published_model.h"
 #include "sim/validate/published_row.h"
 #include "sim/validate/published_stack.h"
 
 namespace shardscope {
 
-struct PublishedPipeline {
-  int ranks = 1;
-  int stages_per_rank = 1;
-  bool by_deepspeed = false;  ///< in the order of its engine
-  std::vector<int> layers;    ///< by stage
-  /// Layers of the model that is played for a stage: those of the stage that has most.
-  int played_layers = 1;
-  Bytes activation;       ///< that a stage sends, of a micro-batch
-  Bytes shared_gradient;  ///< of a tied embedding, summed over first and last stage; 0: none
-  /// Tensor-parallel ranks among which DeepSpeed's stages divide what they send: each sends a part
-  /// behind a message with its shape, and the receiving ones gather the parts. Source: deepspeed
-  /// runtime/pipe/engine.py (is_pipe_partitioned, is_grad_partitioned), runtime/utils.py
-  /// (PartitionedTensor).
-  int divided_over = 1;
-  int rank_distance = 1;  ///< of neighbours in the pipeline: ranks that share a stage
-};
-
 /// Stages of a rank, where its stages are interleaved: "VP 2", "interleave 3".
 int stages_of_rank(const PublishedRow& row);
 
 /// By row and shape; layers are dealt out by the work of blocks and head where the stack does so,
-/// else in equal numbers. Where these do not divide, but would with two more, embedding and head
-/// stand for a layer each. Source: Megatron-LM core/transformer/transformer_block.py
-/// (account_for_embedding_in_pipeline_split); Megatron-DeepSpeed megatron/model/gpt_model.py
-/// (partition_method "type:transformer|embedding").
-PublishedPipeline published_pipeline(const PublishedRow& row, const PublishedModel& model,
-                                     const TrainingStack& stack, std::int64_t micro_batch);
-
-/// What each rank does: DeepSpeed's order where the stack goes by it; interleaved 1F1B where a rank
-/// has several stages; else Megatron's 1F1B, which takes any number of micro-batches. Source:
-/// Megatron-LM core/pipeline_parallel/schedules.py,
-/// forward_backward_pipelining_without_interleaving.
-std::vector<PipelineProgram> published_programs(const PublishedPipeline& pipeline,
-                                                int micro_batches);
-
-/// The step of a pipeline from a training of one stage's layers with embedding and head on one
-/// rank: `stage` is its schedule, of `micro_batches` at most. `update`, if it is given, takes the
-/// place of what the schedule does after its last backward.
-Duration pipelined_step(const PublishedPipeline& pipeline, const Schedule& stage, int micro_batches,
-                        const HardwareProfile& profile, std::optional<Duration> update = {});
+/// else by `equal_layers`.
+MegatronPipeline published_pipeline(const PublishedRow& row, const ShapedModel& model,
+                                    const TrainingStack& stack, std::int64_t micro_batch);
 
 }  // namespace shardscope

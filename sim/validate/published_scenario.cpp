@@ -10,7 +10,10 @@
 
 #include "core/pytorch/runtimes/training/requested_setup.h"
 #include "sim/kernels/device_efficiency.h"
+#include "sim/megatron/training.h"
 #include "sim/validate/published_machine.h"
+#include "sim/validate/published_pipeline.h"
+#include "sim/validate/published_stack.h"
 #include "sim/validate/published_words.h"
 
 namespace shardscope {
@@ -93,17 +96,6 @@ bool attends_eagerly(const PublishedRow& row, const TrainingStack& stack) {
   constexpr std::array<std::string_view, 4> words{"eager", "math", "unfused", "fused softmax"};
   return std::ranges::any_of(words,
                              [&](std::string_view word) { return has_word(row.attention, word); });
-}
-
-/// Whether Megatron's fused softmax takes scores of `batches` heads (of all sequences) and `length`
-/// tokens. Source: Megatron-LM core/fusions/fused_softmax.py (is_kernel_available),
-/// scaled_masked_softmax.h (get_batch_per_block: a block has four warps, and a warp has two rows
-/// where rows are short).
-bool takes_fused_softmax(std::int64_t batches, std::int64_t length) {
-  constexpr std::int64_t shortest = 16, longest = 4096, of_vector = 4, short_row = 128;
-  const std::int64_t of_block = length <= short_row ? 2 * of_vector : of_vector;
-  return length > shortest && length <= longest && length % of_vector == 0 &&
-         batches % of_vector == 0 && batches % of_block == 0;
 }
 
 /// Megatron-LM's --sequence-parallel.
@@ -264,7 +256,7 @@ class SetupBuilder {
             row, stated,
             published_model(with_padded_vocabulary(row, stack_of(row)), stack_of(row).dropout)) {}
 
-  PublishedScenario build() {
+  DividedTraining build() {
     PublishedMachine machine = *published_machine(row_);
     result_.profile = std::move(machine.profile);
     take_over(machine.assumed);
@@ -283,7 +275,7 @@ class SetupBuilder {
   }
 
  private:
-  SetupBuilder(const PublishedRow& row, const StatedSharding& stated, const PublishedModel& model)
+  SetupBuilder(const PublishedRow& row, const StatedSharding& stated, const ShapedModel& model)
       : row_(of_one_rank(row)),
         stack_(stack_of(row)),
         stated_(stated),
@@ -305,8 +297,8 @@ class SetupBuilder {
     const PublishedRow padded = with_padded_vocabulary(row_, stack_);
     result_.pipeline =
         published_pipeline(padded, result_.model, stack_, batches_of(row_)->of_micro_batch);
-    result_.played =
-        with_layers(padded, result_.model, result_.pipeline->played_layers, stack_.dropout);
+    result_.played = model_of_shape(with_layers(shape_of(padded), result_.pipeline->played_layers),
+                                    stack_.dropout, is_tied(result_.model));
     if (has_stages) result_.assumed.push_back(fmt::format("stages of {} layers", text_of_layers()));
   }
 
@@ -316,7 +308,8 @@ class SetupBuilder {
     const PublishedRow padded = with_padded_vocabulary(row_, stack_);
     const int layers =
         result_.pipeline ? result_.pipeline->played_layers : static_cast<int>(*row_.layers);
-    result_.played = tensor_part(padded, result_.model, layers, ranks, stack_.dropout);
+    result_.played = tensor_part(with_layers(shape_of(padded), layers), ranks, stack_.dropout,
+                                 is_tied(result_.model));
     result_.tensor = {.ranks = static_cast<int>(ranks),
                       .tokens = batches_of(row_)->of_micro_batch * *row_.seq,
                       .hidden = *row_.hidden,
@@ -331,8 +324,9 @@ class SetupBuilder {
     const std::int64_t ranks = expert_ranks(row_);
     const int layers =
         result_.pipeline ? result_.pipeline->played_layers : static_cast<int>(*row_.layers);
-    result_.played = expert_part(with_padded_vocabulary(row_, stack_), result_.model, layers, ranks,
-                                 stack_.dropout);
+    const PublishedRow padded = with_padded_vocabulary(row_, stack_);
+    result_.played = expert_part(with_layers(shape_of(padded), layers), ranks, stack_.dropout,
+                                 is_tied(result_.model));
     result_.experts = {.ranks = static_cast<int>(ranks),
                        .rows = batches_of(row_)->of_micro_batch * *row_.seq * row_.experts->chosen,
                        .hidden = *row_.hidden,
@@ -506,12 +500,12 @@ class SetupBuilder {
   const TrainingStack& stack_;
   StatedSharding stated_;
   int shards_ = 1;
-  PublishedScenario result_;
+  DividedTraining result_;
 };
 
 /// maxtext's train.py, calculate_tflops_training_per_device: six flops a parameter of the products
 /// and token, and attention over all pairs of tokens.
-double flops_of_step(const PublishedRow& row, const PublishedScenario& scenario) {
+double flops_of_step(const PublishedRow& row, const DividedTraining& scenario) {
   const double tokens = static_cast<double>(scenario.tokens_per_step);
   const double embedding =
       static_cast<double>(*row.hidden) * static_cast<double>(row.vocabulary.value_or(0));
@@ -543,11 +537,11 @@ std::string why_not_predicted(const PublishedRow& row) {
   return {};
 }
 
-PublishedScenario published_scenario(const PublishedRow& row) {
+DividedTraining published_scenario(const PublishedRow& row) {
   return SetupBuilder(row, *stated_sharding(row)).build();
 }
 
-std::optional<Duration> measured_step(const PublishedRow& row, const PublishedScenario& scenario,
+std::optional<Duration> measured_step(const PublishedRow& row, const DividedTraining& scenario,
                                       std::vector<std::string>& assumed) {
   if (row.step_s) return Duration::from_seconds(*row.step_s);
   const auto gpus = static_cast<double>(*row.gpus);

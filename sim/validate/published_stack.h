@@ -37,15 +37,15 @@ struct TrainingStack {
   std::int64_t vocabulary = 0;
   int metric_losses = 0;  ///< further losses of every micro-batch, for its log
   std::optional<AttentionLibrary> attention = {};  ///< that stands behind "flash"
-  bool updates_as_megatron = false;  ///< replicated parameters (sim/validate/published_update.h)
+  bool updates_as_megatron = false;  ///< replicated parameters (sim/megatron/update.h)
   /// In the order of DeepSpeed's engine, which sums gradients of bfloat16 up in float32.
   bool pipelines_by_deepspeed = false;
   bool reads_batch_sizes = false;  ///< from the device, before each micro-batch
   /// Runs on more GPUs than this have CUDA_LAUNCH_BLOCKING=1; 0: none has.
   std::int64_t most_gpus_without_blocking = 0;
-  bool unfused_loss = false;     ///< (sim/validate/published_loss.h)
+  bool unfused_loss = false;     ///< (sim/megatron/unfused_loss.h)
   bool balances_stages = false;  ///< of a pipeline, by the work of blocks and head
-  /// Of tensor parallelism (sim/validate/published_tensor_parallel.h).
+  /// Of tensor parallelism (sim/megatron/tensor_parallel.h).
   bool divides_sequence = false;
   bool overlaps_sums = false;
   bool traces_ring = false;  ///< ring attention is part of what torch.compile traces

@@ -10,7 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/median.h"
-#include "sim/validate/published_prediction.h"
+#include "sim/megatron/divided_step.h"
 #include "sim/validate/published_scenario.h"
 
 namespace shardscope {
@@ -59,11 +59,11 @@ ErrorStatistics statistics(std::string source, std::span<const ValidatedRow* con
 }
 
 void predict(const PublishedRow& row, ValidatedRow& result) {
-  const PublishedScenario scenario = published_scenario(row);
+  const DividedTraining scenario = published_scenario(row);
   result.assumed = scenario.assumed;
   result.tokens_per_gpu = scenario.tokens_per_step / *row.gpus;
   result.measured = measured_step(row, scenario, result.assumed);
-  const PublishedPrediction step = predicted_step(scenario);
+  const DividedStep step = predicted_step(scenario);
   result.predicted = step.time;
   result.low = step.low;
   result.high = step.high;

@@ -44,6 +44,7 @@ const std::vector<RoomRule>& room_rules() {
       {"sim",
        {"sim", "traces", "core/pipeline", "core/schedule", "core/model", "core/format",
         "core/base"}},
+      {"sim/megatron", {"sim", "traces", "core"}},
       {"sim/planner", {"sim", "traces", "core"}},
       {"sim/validate", {"sim", "traces", "core"}},
       {"backend",

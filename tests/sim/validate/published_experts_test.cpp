@@ -62,7 +62,7 @@ PublishedRow small_mixture() {
 
 TEST(PublishedExperts, ARankHoldsItsShareOfThem) {
   ASSERT_EQ(why_not_predicted(small_mixture()), "");
-  const PublishedScenario scenario = published_scenario(small_mixture());
+  const DividedTraining scenario = published_scenario(small_mixture());
   // Queries 64 x 24 + 24 and 24 x 96, keys and values 64 x 24 + 16 and 16 x 128, out 64 x 64; two
   // norms. The first layer: 3 x 64 x 96. The second: 2 experts and a shared one of 3 x 64 x 48, and
   // the router of 2 x 64. Around them embedding and head of 1,000 x 64, and the last norm.
@@ -95,11 +95,11 @@ TEST(PublishedExperts, MayBeFewerOnARankThanATokenHas) {
   PublishedRow row = small_mixture();
   row.experts->chosen = 4;
   ASSERT_EQ(why_not_predicted(row), "");
-  const PublishedScenario scenario = published_scenario(row);
+  const DividedTraining scenario = published_scenario(row);
   EXPECT_EQ(scenario.experts.rows, 16 * 4);
   EXPECT_EQ(scenario.update.value().experts.elements, 2 * 9216);
   row.experts->chosen = 2;
-  const PublishedScenario fewer = published_scenario(row);
+  const DividedTraining fewer = published_scenario(row);
   // The router of the played experts is larger, 4 x 64 in the place of 2 x 64.
   EXPECT_EQ(scenario.update->elements, fewer.update.value().elements + 2 * 64);
 }
@@ -112,7 +112,7 @@ struct Exchanges {
   int waits = 0;
 };
 
-Exchanges exchanges_of(const PublishedScenario& scenario) {
+Exchanges exchanges_of(const DividedTraining& scenario) {
   const Schedule plain =
       eager::recorded_schedule(scenario.played.model, scenario.played.config, scenario.setup);
   const Schedule schedule = with_expert_parallel(plain, scenario.experts);

@@ -2,14 +2,14 @@
 #include <gtest/gtest.h>
 
 #include "core/format/csv_reader.h"
-#include "sim/validate/published_prediction.h"
+#include "sim/megatron/divided_step.h"
 #include "sim/validate/published_scenario.h"
 
 namespace shardscope::testing {
 namespace {
 
 /// GPT of two layers on two A100. Micro-batches of 8 keep the device busy.
-PublishedScenario scenario_of(int micro_batches) {
+DividedTraining scenario_of(int micro_batches) {
   const std::string row =
       "vTrain,GPT,4096,2,32,32,16384,1024,A100-80GB-SXM,2,8,Megatron-DeepSpeed 3D TP2 DP1 "
       "PP1,2,1,8," +
@@ -22,7 +22,7 @@ PublishedScenario scenario_of(int micro_batches) {
   return published_scenario(published_rows(table).at(0));
 }
 
-double milliseconds(const PublishedScenario& scenario) {
+double milliseconds(const DividedTraining& scenario) {
   return predicted_step(scenario).time.seconds() * 1e3;
 }
 
@@ -41,7 +41,7 @@ TEST(PublishedSteps, TheFirstMicroBatchAddsNoGradientsUp) {
 /// A100's 2,039 GB/s. With the 105 million of embedding and head it is 0.91 ms. Kernels reach 80 to
 /// 95% of that rate.
 TEST(PublishedSteps, OneAdditionOfGradientsIsSaved) {
-  PublishedScenario scenario = scenario_of(4);
+  DividedTraining scenario = scenario_of(4);
   const double saved = milliseconds(scenario);
   ASSERT_TRUE(scenario.pipeline.has_value());
   scenario.pipeline->by_deepspeed = false;

@@ -1,5 +1,5 @@
 // A rank's part of a model, what its group sums over, and Megatron's update: counted by hand.
-#include "sim/validate/published_tensor_parallel.h"
+#include "sim/megatron/tensor_parallel.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 
 #include "core/pytorch/runtimes/training/recorded_schedule.h"
 #include "sim/kernels/fusion.h"
+#include "sim/megatron/update.h"
 #include "sim/validate/published_scenario.h"
-#include "sim/validate/published_update.h"
 
 namespace shardscope::testing {
 namespace {
@@ -36,12 +36,12 @@ PublishedRow small_row() {
   return row;
 }
 
-Schedule schedule_of(const PublishedScenario& scenario) {
+Schedule schedule_of(const DividedTraining& scenario) {
   return eager::recorded_schedule(scenario.played.model, scenario.played.config, scenario.setup);
 }
 
 TEST(PublishedTensorParallel, ARankHoldsItsHeadsColumnsAndTokens) {
-  const PublishedScenario scenario = published_scenario(small_row());
+  const DividedTraining scenario = published_scenario(small_row());
   // A layer: norms 2 x 128, qkv 64 x 96 + 96, out 32 x 64 + 64, up 64 x 128 + 128, down 128 x 64 +
   // 64. Around them: 25,152 of 50,304 tokens and 16 positions of 64, and the last norm.
   constexpr std::int64_t layer = 256 + 6240 + 2112 + 8320 + 8256;
@@ -51,7 +51,7 @@ TEST(PublishedTensorParallel, ARankHoldsItsHeadsColumnsAndTokens) {
 }
 
 TEST(PublishedTensorParallel, SumsAreThoseOfMegatron) {
-  const PublishedScenario scenario = published_scenario(small_row());
+  const DividedTraining scenario = published_scenario(small_row());
   const Schedule plain = schedule_of(scenario);
   const Schedule schedule = with_tensor_parallel(plain, scenario.tensor);
   std::map<std::int64_t, int> sums;  // by bytes
@@ -72,7 +72,7 @@ TEST(PublishedTensorParallel, SumsAreThoseOfMegatron) {
 TEST(PublishedTensorParallel, SumsOfASequenceInPartsAreTwoCollectives) {
   PublishedRow row = small_row();
   row.strategy = "Megatron TP2 DP2 + SP";
-  const PublishedScenario scenario = published_scenario(row);
+  const DividedTraining scenario = published_scenario(row);
   const Schedule plain = schedule_of(scenario);
   const Schedule schedule = with_tensor_parallel(plain, scenario.tensor);
   std::map<OperationKind, int> kinds;
@@ -98,7 +98,7 @@ TEST(PublishedContextParallel, ARankHasItsPartOfASequence) {
   row.tensor_parallel = 1;
   row.precision = "bf16";
   EXPECT_EQ(why_not_predicted(row), "");
-  const PublishedScenario scenario = published_scenario(row);
+  const DividedTraining scenario = published_scenario(row);
   EXPECT_EQ(scenario.setup.loop.length, 8);
   EXPECT_EQ(scenario.ring, (RingAttention{.ranks = 2}));
   EXPECT_EQ(scenario.world, 4);             // that reduce gradients
@@ -176,14 +176,14 @@ TEST(PublishedFloat8, IsAsItsStackCasts) {
   row.strategy = "DDP+dist.optimizer TP1 PP1 CP1";
   row.precision = "FP8-CS";
   row.attention = "TE/cuDNN flash";
-  const PublishedScenario megatron = published_scenario(row);
+  const DividedTraining megatron = published_scenario(row);
   EXPECT_EQ(megatron.float8.casts, Float8Casts::current);
   EXPECT_FALSE(megatron.float8.casts_weights);
   EXPECT_EQ(megatron.kernels.attention, AttentionLibrary::cudnn);
   row.source = "pytorch/torchtitan";
   row.strategy = "FSDP2 full shard";
   row.precision = "float8 rowwise";
-  const PublishedScenario titan = published_scenario(row);
+  const DividedTraining titan = published_scenario(row);
   EXPECT_EQ(titan.float8.casts, Float8Casts::rowwise);
   EXPECT_FALSE(titan.float8.gathers_casts);
   EXPECT_TRUE(titan.float8.casts_weights);
@@ -261,7 +261,7 @@ TEST(PublishedTensorParallel, StacksSayWhetherTheyDivideAndOverlap) {
   EXPECT_FALSE(published_scenario(row).tensor.overlaps);
 }
 
-TEST(PublishedPipeline, WordsSayHowManyStagesARankHas) {
+TEST(MegatronPipeline, WordsSayHowManyStagesARankHas) {
   PublishedRow row = small_row();
   EXPECT_EQ(stages_of_rank(row), 1);
   row.strategy = "Megatron TP8 PP35 interleave 3 + SP";
@@ -271,19 +271,19 @@ TEST(PublishedPipeline, WordsSayHowManyStagesARankHas) {
 }
 
 /// Llama-3.1-405B: 126 layers, embedding and head on 64 stages.
-TEST(PublishedPipeline, EmbeddingAndHeadStandForALayerEachWhereLayersDoNotDivide) {
+TEST(MegatronPipeline, EmbeddingAndHeadStandForALayerEachWhereLayersDoNotDivide) {
   PublishedRow row = small_row();
   row.tensor_parallel = 1;
   row.layers = 14;
   row.pipeline_parallel = 4;
-  const PublishedScenario scenario = published_scenario(row);
+  const DividedTraining scenario = published_scenario(row);
   EXPECT_THAT(scenario.pipeline->layers, ::testing::ElementsAre(3, 4, 4, 3));
   row.layers = 13;  // 15 do not divide either
   EXPECT_THAT(published_scenario(row).pipeline->layers, ::testing::ElementsAre(4, 3, 3, 3));
 }
 
 /// Names of what a module runs forward.
-std::vector<std::string> operators_of(const PublishedScenario& scenario, std::string_view module) {
+std::vector<std::string> operators_of(const DividedTraining& scenario, std::string_view module) {
   const Schedule schedule = with_kernels(schedule_of(scenario), scenario.kernels);
   std::vector<std::string> names;
   const Step& steady = schedule.steps.back();
@@ -299,7 +299,7 @@ std::vector<std::string> operators_of(const PublishedScenario& scenario, std::st
 }
 
 /// Names of what the first layer's attention runs forward.
-std::vector<std::string> attention_of(const PublishedScenario& scenario) {
+std::vector<std::string> attention_of(const DividedTraining& scenario) {
   return operators_of(scenario, "transformer.h.0.attn");
 }
 
@@ -328,7 +328,7 @@ TEST(PublishedTorchtitan, PlaysItsOwnAttention) {
                                        "aten._scaled_dot_product_flash_attention.default"};
   EXPECT_EQ(operators_of(published_scenario(row), "model.layers.0.self_attn"), eager);
   row.compile = "yes";
-  const PublishedScenario compiled = published_scenario(row);
+  const DividedTraining compiled = published_scenario(row);
   EXPECT_EQ(compiled.kernels.scope, CompileScope::blocks);
   // One kernel for both casts before, and one for what follows.
   EXPECT_EQ(operators_of(compiled, "model.layers.0.self_attn"),
@@ -382,7 +382,7 @@ TEST(PublishedAttention, MegatronsFusedSoftmaxReadsScoresBelowTheDiagonal) {
   row.seq = 256;
   row.global_batch = 4;
   row.micro_batch = 2;
-  const PublishedScenario scenario = published_scenario(row);
+  const DividedTraining scenario = published_scenario(row);
   const Schedule schedule = with_kernels(schedule_of(scenario), scenario.kernels);
   constexpr std::int64_t scores = 4LL * 256 * 256 * 2;
   int softmaxes = 0;

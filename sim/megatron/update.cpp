@@ -1,4 +1,4 @@
-#include "sim/validate/published_update.h"
+#include "sim/megatron/update.h"
 
 #include <algorithm>
 
@@ -36,20 +36,34 @@ Duration exchange_time(const GradientBuffer& buffer, Dtype reduced_in, const Cos
          collective(OperationKind::all_gather, half);
 }
 
+Ranks every(int distance, int ranks) {
+  return Ranks::spaced(0, distance, static_cast<std::size_t>(ranks));
+}
+
+GradientBuffer shared_buffer(const MegatronUpdate& update) {
+  return {.elements = update.elements,
+          .ranks = every(update.rank_distance, update.data_ranks),
+          .shards = update.shards};
+}
+
+GradientBuffer expert_buffer(const ExpertUpdate& update) {
+  return {.elements = update.elements,
+          .ranks = every(update.rank_distance, update.data_ranks),
+          .shards = update.shards};
+}
+
 }  // namespace
+
+Duration megatron_exchange_time(const MegatronUpdate& update, const HardwareProfile& profile) {
+  const CostModel model(profile);
+  return exchange_time(shared_buffer(update), update.reduced_in, model) +
+         exchange_time(expert_buffer(update.experts), update.reduced_in, model);
+}
 
 Duration megatron_update_time(const MegatronUpdate& update, const HardwareProfile& profile) {
   const CostModel model(profile);
-  const auto every = [](int distance, int ranks) {
-    return Ranks::spaced(0, distance, static_cast<std::size_t>(ranks));
-  };
-  const GradientBuffer shared{.elements = update.elements,
-                              .ranks = every(update.rank_distance, update.data_ranks),
-                              .shards = update.shards};
-  const ExpertUpdate& of_experts = update.experts;
-  const GradientBuffer experts{.elements = of_experts.elements,
-                               .ranks = every(of_experts.rank_distance, of_experts.data_ranks),
-                               .shards = of_experts.shards};
+  const GradientBuffer shared = shared_buffer(update);
+  const GradientBuffer experts = expert_buffer(update.experts);
   const auto all_tensors = [&](std::int64_t bytes_of_element) {
     return model.work_time({.kind = WorkKind::multi_tensor,
                             .tensors = static_cast<std::int32_t>(update.tensors),
@@ -69,8 +83,7 @@ Duration megatron_update_time(const MegatronUpdate& update, const HardwareProfil
       Duration::from_seconds(host.operation.seconds() * host.backward) * update.tensors;
   const Duration on_device = std::max(launches, all_tensors(copied)) + all_tensors(unscaled) +
                              all_tensors(normed) + all_tensors(by_adam) + all_tensors(copied_back);
-  return in_buffers + on_device + exchange_time(shared, update.reduced_in, model) +
-         exchange_time(experts, update.reduced_in, model);
+  return in_buffers + on_device + megatron_exchange_time(update, profile);
 }
 
 }  // namespace shardscope

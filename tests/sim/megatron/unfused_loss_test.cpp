@@ -1,5 +1,5 @@
 // Bytes of a cross entropy that is not fused.
-#include "sim/validate/published_loss.h"
+#include "sim/megatron/unfused_loss.h"
 
 #include <gtest/gtest.h>
 

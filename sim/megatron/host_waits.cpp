@@ -1,4 +1,4 @@
-#include "sim/validate/published_host.h"
+#include "sim/megatron/host_waits.h"
 
 #include <cstdint>
 #include <optional>

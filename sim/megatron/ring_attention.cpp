@@ -1,4 +1,4 @@
-#include "sim/validate/published_ring.h"
+#include "sim/megatron/ring_attention.h"
 
 #include <cstdint>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "sim/validate/published_loss.h"
+#include "sim/megatron/unfused_loss.h"
 
 #include <cstdint>
 #include <set>

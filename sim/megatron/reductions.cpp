@@ -1,4 +1,4 @@
-#include "sim/validate/published_collectives.h"
+#include "sim/megatron/reductions.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "sim/validate/published_tensor_parallel.h"
+#include "sim/megatron/tensor_parallel.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // What hosts of published runs wait for.
-#include "sim/validate/published_host.h"
+#include "sim/megatron/host_waits.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -82,13 +82,13 @@ TEST(PublishedHost, BigScienceBlocksLaunchesOnMoreThan160Gpus) {
 }
 
 TEST(PublishedHost, JeanZayHasFourLinksOfANode) {
-  const PublishedScenario scenario = published_scenario(jean_zay(384));
+  const DividedTraining scenario = published_scenario(jean_zay(384));
   EXPECT_EQ(scenario.profile.interconnect.value().adapters, 4);
   EXPECT_DOUBLE_EQ(scenario.profile.interconnect.value().rate.bytes_per_s, 12.5e9);
 }
 
 TEST(PublishedHost, DeepSpeedsPipelineDividesWhatItSendsAndSumsBfloat16InFloat32) {
-  const PublishedScenario scenario = published_scenario(jean_zay(384));
+  const DividedTraining scenario = published_scenario(jean_zay(384));
   EXPECT_EQ(scenario.pipeline.value().divided_over, 8);
   EXPECT_EQ(scenario.update.value().reduced_in, Dtype::float32);
   PublishedRow half = jean_zay(384);
@@ -103,13 +103,13 @@ TEST(PublishedHost, WhatStagesOfDeepSpeedSendInPartsIsGatheredThreeTimes) {
   const CostModel model(profile);
   constexpr int parts = 8;
   constexpr Bytes activation{std::int64_t{1} << 24};
-  const PublishedPipeline pipeline{.ranks = 2,
-                                   .by_deepspeed = true,
-                                   .layers = {1, 1},
-                                   .activation = activation,
-                                   .shared_gradient = {},
-                                   .divided_over = parts,
-                                   .rank_distance = parts};
+  const MegatronPipeline pipeline{.ranks = 2,
+                                  .by_deepspeed = true,
+                                  .layers = {1, 1},
+                                  .activation = activation,
+                                  .shared_gradient = {},
+                                  .divided_over = parts,
+                                  .rank_distance = parts};
   const auto time = [&](OperationKind kind, Bytes bytes, const Ranks& ranks) {
     return model.collectives().cost(kind, bytes, ranks).time;
   };

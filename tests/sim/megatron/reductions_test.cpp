@@ -1,5 +1,5 @@
 // Collectives of stacks that shard optimizer states otherwise than DeepSpeed.
-#include "sim/validate/published_collectives.h"
+#include "sim/megatron/reductions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -34,5 +34,7 @@ struct MegatronUpdate {
 /// Megatron-LM 3.0 megatron/optimizer/optimizer.py (MixedPrecisionOptimizer.step),
 /// distrib_optimizer.py, model/distributed.py (allreduce_gradients).
 Duration megatron_update_time(const MegatronUpdate& update, const HardwareProfile& profile);
+/// What of it is communication.
+Duration megatron_exchange_time(const MegatronUpdate& update, const HardwareProfile& profile);
 
 }  // namespace shardscope

@@ -1,4 +1,4 @@
-#include "sim/validate/published_expert_parallel.h"
+#include "sim/megatron/expert_parallel.h"
 
 #include <map>
 #include <optional>

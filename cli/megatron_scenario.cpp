@@ -1,0 +1,394 @@
+#include "cli/megatron_scenario.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/config/megatron/model_shape.h"
+#include "core/model/huggingface.h"
+#include "core/pipeline/pipeline_schedule.h"
+
+namespace shardscope {
+namespace {
+
+using megatron::Attention;
+using megatron::Settings;
+
+Error mesh_error(std::string what) {
+  return Error({.where = "--mesh",
+                .what = std::move(what),
+                .way_out = "give axes as in tensor=8,pipeline=4,shard=2, of tensor, pipeline, "
+                           "context, shard or replicate, and expert"});
+}
+
+/// Sizes of --mesh; 0: not named.
+struct Axes {
+  int tensor = 0, pipeline = 0, context = 0, shard = 0, replicate = 0, expert = 0;
+};
+
+int* axis_of(Axes& axes, std::string_view word) {
+  const std::pair<std::string_view, int*> known[] = {
+      {"tensor", &axes.tensor}, {"pipeline", &axes.pipeline},   {"context", &axes.context},
+      {"shard", &axes.shard},   {"replicate", &axes.replicate}, {"expert", &axes.expert}};
+  for (const auto& [name, size] : known)
+    if (name == word) return size;
+  return nullptr;
+}
+
+Axes parse_axes(std::string_view text) {
+  Axes axes;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), part.size() + 1));
+    const std::string_view word = part.substr(0, part.find('='));
+    int* axis = axis_of(axes, word);
+    if (axis == nullptr)
+      throw mesh_error(fmt::format(
+          "\"{}\" is none of tensor, pipeline, context, shard, replicate, expert", word));
+    if (*axis != 0) throw mesh_error(fmt::format("axis {} stands twice", word));
+    if (part.size() == word.size()) throw mesh_error(fmt::format("axis {} has no size", word));
+    const std::string_view size = part.substr(word.size() + 1);
+    const auto [end, code] = std::from_chars(size.data(), size.data() + size.size(), *axis);
+    constexpr int most = 1 << 20;
+    if (code != std::errc() || end != size.data() + size.size() || *axis < 1 || *axis > most)
+      throw mesh_error(fmt::format("axis {} has size \"{}\"", word, size));
+  }
+  return axes;
+}
+
+/// Options that mean something else here, or nothing.
+void refuse_foreign(const PytorchQuestion& q) {
+  const auto refuse = [](bool given, std::string_view option, std::string_view what) {
+    if (given)
+      throw Error({.where = std::string(option),
+                   .what = std::string(what),
+                   .way_out = "leave it out, or give another --runtime"});
+  };
+  refuse(q.sharding.names_file(), "--runtime megatron",
+         "a configuration file of another program says how it shards");
+  refuse(q.job.wrap.has_value(), "--wrap", "Megatron-LM has no units to wrap");
+  refuse(q.job.prefetch.has_value(), "--prefetch", "Megatron-LM's own flags say what overlaps");
+  refuse(q.job.memory_budget.has_value(), "--memory-budget",
+         "it chooses the native runtime's checkpointing");
+  refuse(q.job.offload.has_value(), "--offload", "offloading is not predicted under Megatron-LM");
+  refuse(q.job.pipeline_stages.has_value(), "--pipeline-stages",
+         "stages have equal layers under Megatron-LM");
+  refuse(q.job.pipeline_checkpoint.has_value(), "--pipeline-checkpoint", "it is of GPipe");
+  refuse(q.pytorch.compile.has_value(), "--compile", "Megatron-LM fuses by kernels of its own");
+  refuse(q.pytorch.liger.value_or("off") != "off", "--liger", "Megatron-LM does not use Liger");
+  refuse(q.pytorch.reference.has_value(), "--reference", "Megatron-LM pretrains without one");
+  refuse(q.pytorch.prompt.has_value(), "--prompt", "all tokens have a label");
+  refuse(q.pytorch.layers.has_value(), "--layers", "Megatron-LM's layers are its own");
+  refuse(q.pytorch.transformers.has_value(), "--transformers",
+         "Megatron-LM's layers are none of transformers");
+  refuse(q.pytorch.loss && *q.pytorch.loss != "outside", "--loss",
+         "Megatron-LM computes the loss after the output layer");
+  refuse(q.pytorch.optimizer_implementation.has_value(), "--optimizer-implementation",
+         "Megatron-LM's Adam is fused");
+  refuse(q.job.optimizer && *q.job.optimizer != "adam" && *q.job.optimizer != "adamw",
+         "--optimizer", "Megatron-LM is predicted with Adam");
+  refuse(q.pytorch.fine_tuning.peft.has_value(), "--peft", "the whole model is trained here");
+  refuse(q.pytorch.fine_tuning.quantization.has_value(), "--quantization",
+         "the whole model is trained here");
+  refuse(q.sharding.ranks_per_node.has_value(), "--ranks-per-node", "nodes are the cluster's");
+  refuse(q.sharding.use_orig_params, "--use-orig-params", "it is FSDP1's");
+  refuse(q.pytorch.allocator.has_value(), "--allocator",
+         "no allocator is played under Megatron-LM: its memory is that of tensors");
+}
+
+/// Puts together settings from a command line and from options, which go before it.
+class Resolver {
+ public:
+  Resolver(const PytorchQuestion& q, const std::optional<megatron::Arguments>& arguments,
+           const std::string& file)
+      : q_(q), arguments_(arguments), where_(file.empty() ? "--runtime megatron" : file) {
+    if (arguments_) {
+      scenario_.settings = arguments_->settings;
+      scenario_.assumed = arguments_->assumed;
+    }
+  }
+
+  MegatronScenario resolve() {
+    refuse_foreign(q_);
+    take_length();
+    take_model();
+    take_mesh();
+    take_strategy();
+    turn_off_sequence_parallel();
+    take_precision();
+    take_kernels();
+    take_pipeline();
+    take_batch();
+    megatron::check(scenario_.settings, where_);
+    take_rank();
+    return std::move(scenario_);
+  }
+
+ private:
+  Settings& s() { return scenario_.settings; }
+  void assume(std::string text) { scenario_.assumed.push_back(std::move(text)); }
+  bool by_options() const { return !arguments_; }
+
+  void take_length() {
+    if (q_.job.seq)
+      s().shape.seq = std::clamp<std::int64_t>(*q_.job.seq, 0, 1 << 30);
+    else if (s().shape.seq == 0)
+      throw Error({.where = where_,
+                   .what = "the length of a sequence is not given",
+                   .way_out = "give --seq, or --seq-length in the command line"});
+  }
+
+  void take_model() {
+    if (!q_.job.model) {
+      if (!arguments_ || !arguments_->has_model)
+        throw Error({.where = where_,
+                     .what = "no model was given",
+                     .way_out = "give --model, or --num-layers, --hidden-size and "
+                                "--num-attention-heads in the command line"});
+      scenario_.model = fmt::format("a decoder of {} layers", s().shape.layers);
+      return;
+    }
+    const JsonValue config =
+        JsonValue::read_file(config_path(*q_.job.model), DuplicateKeys::last_wins);
+    scenario_.model = model_of_config(config).class_name;
+    megatron::take_model(config, s());
+    if (q_.pytorch.dropout == "on") s().hidden_dropout = s().attention_dropout = 0.1;
+  }
+
+  void take_mesh() {
+    if (q_.job.mesh) {
+      const Axes axes = parse_axes(*q_.job.mesh);
+      s().tensor = std::max(1, axes.tensor);
+      s().pipeline = std::max(1, axes.pipeline);
+      s().context = std::max(1, axes.context);
+      s().expert = std::max(1, axes.expert);
+      if (axes.shard > 0 && axes.replicate > 1)
+        throw mesh_error(
+            "Megatron-LM's data-parallel ranks either share optimizer states (shard) "
+            "or do not (replicate)");
+      const std::int64_t parts = std::int64_t{s().tensor} * s().pipeline * s().context;
+      const std::int64_t data = std::max({1, axes.shard, axes.replicate});
+      constexpr std::int64_t most = 1 << 20;
+      if (parts * data > most)
+        throw mesh_error(fmt::format("{} ranks are more than {}", parts * data, most));
+      const bool free = axes.shard == 0 && axes.replicate == 0;
+      const std::int64_t world = q_.place.world.value_or(parts * data);
+      if (world < 1 || world > most || (free ? world % parts != 0 : world != parts * data))
+        throw mesh_error(
+            fmt::format("its axes multiply to {} ranks and --world is {}", parts * data, world));
+      s().world = static_cast<int>(world);
+      if (by_options()) s().distributed_optimizer = axes.replicate == 0;
+      return;
+    }
+    if (q_.place.world)
+      s().world = static_cast<int>(std::clamp<std::int64_t>(*q_.place.world, 0, 1 << 21));
+    if (q_.place.world || (arguments_ && arguments_->has_world)) {
+      if (by_options()) s().distributed_optimizer = true;
+      return;
+    }
+    throw Error({.where = where_,
+                 .what = "the number of ranks is not given",
+                 .way_out = "give --world, or --mesh such as tensor=8,pipeline=4,shard=2"});
+  }
+
+  void take_strategy() {
+    if (q_.job.strategy) {
+      if (*q_.job.strategy != "zero1" && *q_.job.strategy != "no_shard")
+        throw Error({.where = "--strategy",
+                     .what = fmt::format("Megatron-LM has no \"{}\"", *q_.job.strategy),
+                     .way_out = "give zero1 (the distributed optimizer) or no_shard"});
+      s().distributed_optimizer = *q_.job.strategy == "zero1";
+    }
+    if (!by_options()) return;
+    if (s().tensor > 1) {
+      s().sequence_parallel = true;
+      assume("sequence parallelism beside tensor parallelism (--sequence-parallel in --config)");
+    }
+    if (s().distributed_optimizer) {
+      s().overlaps_gradients = s().overlaps_parameters = true;
+      assume("the distributed optimizer with --overlap-grad-reduce and --overlap-param-gather");
+    }
+  }
+
+  /// Source: Megatron-LM arguments.py, validate_args: a warning, and the training goes on.
+  void turn_off_sequence_parallel() {
+    if (!s().sequence_parallel || s().tensor > 1) return;
+    s().sequence_parallel = false;
+    assume("no sequence parallelism: Megatron-LM turns it off without tensor parallelism");
+  }
+
+  void take_precision() {
+    if (by_options() && !q_.job.precision) assume("precision bf16_mixed (--precision)");
+    if (q_.job.precision) {
+      const std::string& name = *q_.job.precision;
+      if (name != "fp32" && name != "bf16_mixed" && name != "fp16_mixed")
+        throw Error({.where = "--precision",
+                     .what = fmt::format("Megatron-LM has no \"{}\"", name),
+                     .way_out = "give bf16_mixed, fp16_mixed or fp32"});
+      s().parameters = name == "fp32"         ? Dtype::float32
+                       : name == "fp16_mixed" ? Dtype::float16
+                                              : Dtype::bfloat16;
+    }
+    if (!q_.pytorch.float8) return;
+    const std::string& name = *q_.pytorch.float8;
+    if (name != "delayed" && name != "tensorwise")
+      throw Error({.where = "--float8",
+                   .what = fmt::format("Transformer Engine has no \"{}\" here", name),
+                   .way_out = "give delayed or tensorwise (--fp8-recipe)"});
+    s().float8 = name == "delayed" ? megatron::Float8::delayed : megatron::Float8::current;
+  }
+
+  void take_kernels() {
+    if (q_.job.checkpointing) {
+      const std::string& name = *q_.job.checkpointing;
+      using megatron::Recompute;
+      const auto all = {Recompute::none, Recompute::selective, Recompute::full};
+      const auto found = std::ranges::find(all, name, [](Recompute one) { return name_of(one); });
+      if (found == all.end())
+        throw Error({.where = "--checkpointing",
+                     .what = fmt::format("Megatron-LM has no \"{}\"", name),
+                     .way_out = "give none, selective (core attention) or full"});
+      s().recompute = *found;
+      s().by_block = false;
+      s().recompute_layers = 1;
+    } else if (by_options()) {
+      assume("no recomputation (--checkpointing)");
+    }
+    if (!q_.pytorch.attention) return;
+    const std::string& name = *q_.pytorch.attention;
+    if (name != "flash" && name != "cudnn" && name != "eager")
+      throw Error({.where = "--attention",
+                   .what = fmt::format("\"{}\" is not predicted under Megatron-LM", name),
+                   .way_out = "give cudnn (Transformer Engine's from Hopper on), flash or eager"});
+    s().attention = name == "flash"   ? Attention::flash
+                    : name == "cudnn" ? Attention::engine
+                                      : Attention::unfused;
+  }
+
+  void take_pipeline() {
+    if (q_.job.stages_per_rank)
+      s().stages_per_rank =
+          static_cast<int>(std::clamp<std::int64_t>(*q_.job.stages_per_rank, 0, 1 << 20));
+    if (!q_.job.pipeline_schedule) return;
+    const PipelineScheduleKind kind =
+        parse_pipeline_schedule(*q_.job.pipeline_schedule, "--pipeline-schedule");
+    const bool interleaved = kind == PipelineScheduleKind::interleaved_1f1b;
+    if (!interleaved && kind != PipelineScheduleKind::one_f_one_b)
+      throw Error({.where = "--pipeline-schedule",
+                   .what = fmt::format("Megatron-LM has no {}", name_of(kind)),
+                   .way_out = "give 1F1B or Interleaved1F1B"});
+    if (s().pipeline == 1)
+      throw Error({.where = "--pipeline-schedule",
+                   .what = "the mesh has no pipeline",
+                   .way_out = "give for example --mesh pipeline=2"});
+    if (interleaved && s().stages_per_rank == 1) {
+      s().stages_per_rank = 2;
+      assume("2 virtual stages a rank (--stages-per-rank)");
+    }
+    if (!interleaved && s().stages_per_rank > 1)
+      throw Error(
+          {.where = "--pipeline-schedule",
+           .what = fmt::format("1F1B has one stage a rank, and {} are given", s().stages_per_rank),
+           .way_out = "give Interleaved1F1B"});
+  }
+
+  void take_batch() {
+    if (q_.job.batch) s().micro_batch = std::clamp<std::int64_t>(*q_.job.batch, 0, 1 << 30);
+    if (by_options() && !q_.job.batch) assume("batch 1 (--batch)");
+    megatron::check(without_batch(), where_);
+    if (q_.job.accumulate) {
+      in_range("--accumulate", *q_.job.accumulate);
+      s().global_batch = s().micro_batch * s().data() * *q_.job.accumulate;
+    }
+    if (!q_.job.tokens_per_batch) return;
+    const std::int64_t tokens = *q_.job.tokens_per_batch;
+    const std::int64_t at_once = s().micro_batch * s().data() * s().shape.seq;
+    if (tokens < at_once || tokens % at_once != 0)
+      throw Error({.where = "--tokens-per-batch",
+                   .what = fmt::format("{} tokens are not a whole number of micro-batches of {} "
+                                       "sequences x {} tokens x {} data-parallel ranks",
+                                       tokens, s().micro_batch, s().shape.seq, s().data()),
+                   .way_out = fmt::format("give a multiple of {}", at_once)});
+    if (q_.job.accumulate && s().global_batch * s().shape.seq != tokens)
+      throw Error({.where = "--tokens-per-batch",
+                   .what = fmt::format("{} tokens are {} micro-batches, --accumulate says {}",
+                                       tokens, tokens / at_once, *q_.job.accumulate),
+                   .way_out = "give one of the two"});
+    s().global_batch = tokens / s().shape.seq;
+  }
+
+  /// What a number of sequences is counted with must be right first.
+  Settings without_batch() {
+    Settings settings = s();
+    settings.global_batch = 0;
+    return settings;
+  }
+
+  void in_range(std::string_view option, std::int64_t value) const {
+    constexpr std::int64_t most = 1 << 20;
+    if (value < 1 || value > most)
+      throw Error({.where = std::string(option),
+                   .what = fmt::format("expected 1 to {}, got {}", most, value)});
+  }
+
+  void take_rank() {
+    const std::int64_t rank = q_.place.rank.value_or(0);
+    if (rank < 0 || rank >= s().world)
+      throw Error({.where = "--rank",
+                   .what = fmt::format("expected 0 to {}, got {}", s().world - 1, rank)});
+    scenario_.rank = static_cast<int>(rank);
+  }
+
+  const PytorchQuestion& q_;
+  const std::optional<megatron::Arguments>& arguments_;
+  std::string where_;
+  MegatronScenario scenario_;
+};
+
+std::string text_of_mesh(const Settings& s) {
+  std::string text;
+  const auto add = [&](std::string_view word, int size) {
+    if (size > 1) text += fmt::format("{}{}={}", text.empty() ? "" : ",", word, size);
+  };
+  add("tensor", s.tensor);
+  add("context", s.context);
+  add("pipeline", s.pipeline);
+  add(s.distributed_optimizer ? "shard" : "replicate", s.data());
+  add("expert", s.expert);
+  return text.empty() ? "one rank" : text;
+}
+
+}  // namespace
+
+MegatronScenario resolve_megatron_scenario(const PytorchQuestion& question,
+                                           const std::optional<megatron::Arguments>& arguments,
+                                           const std::string& file) {
+  return Resolver(question, arguments, file).resolve();
+}
+
+std::size_t own_stage(const MegatronScenario& scenario) {
+  const Settings& s = scenario.settings;
+  return static_cast<std::size_t>(scenario.rank / (s.world / s.pipeline));
+}
+
+std::string headline(const MegatronScenario& scenario) {
+  const Settings& s = scenario.settings;
+  const std::string stage = s.pipeline > 1 ? fmt::format(", rank {} (pipeline rank {})",
+                                                         scenario.rank, own_stage(scenario))
+                                           : "";
+  const std::string_view precision = s.float8 != megatron::Float8::none ? "fp8"
+                                     : s.parameters == Dtype::float32   ? "fp32"
+                                     : s.parameters == Dtype::float16   ? "fp16_mixed"
+                                                                        : "bf16_mixed";
+  return fmt::format(
+      "megatron{} of {} on {} rank{} ({}), batch {} x {} tokens x {} micro-batches, {}, "
+      "recomputation {}{}",
+      s.distributed_optimizer ? " with distributed optimizer" : "", scenario.model, s.world,
+      s.world == 1 ? "" : "s", text_of_mesh(s), s.micro_batch, s.shape.seq, s.micro_batches(),
+      precision, name_of(s.recompute), stage);
+}
+
+}  // namespace shardscope

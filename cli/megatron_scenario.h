@@ -1,0 +1,36 @@
+// `--runtime megatron`: a decoder under Megatron-LM with tensor, pipeline, context and expert
+// parallelism.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/pytorch_scenario.h"
+#include "core/config/megatron/arguments.h"
+
+namespace shardscope {
+
+inline constexpr std::string_view megatron_runtime = "megatron";
+
+struct MegatronScenario {
+  megatron::Settings settings;
+  std::string model;  ///< "LlamaForCausalLM", or "decoder of 32 layers" of a command line
+  int rank = 0;
+  std::vector<std::string> assumed;
+};
+
+/// `arguments` are those of --config, in `file`; options go before them. Throws Error naming
+/// option, file or flag: what does not divide, and what is not modelled.
+MegatronScenario resolve_megatron_scenario(const PytorchQuestion& question,
+                                           const std::optional<megatron::Arguments>& arguments,
+                                           const std::string& file);
+
+/// The pipeline rank of the scenario's rank.
+std::size_t own_stage(const MegatronScenario& scenario);
+
+/// "megatron distributed optimizer of LlamaForCausalLM on 64 ranks
+/// (tensor=8,pipeline=4,data=2)...".
+std::string headline(const MegatronScenario& scenario);
+
+}  // namespace shardscope
