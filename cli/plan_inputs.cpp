@@ -24,6 +24,12 @@ bool only_native(const std::vector<Runtime>& runtimes) {
   return runtimes == std::vector{Runtime::native};
 }
 
+/// FSDP2's parameters are DTensors, which bitsandbytes' updates do not take; DeepSpeed's own
+/// masters under them are not modelled.
+bool takes_bitsandbytes(Runtime runtime) {
+  return runtime == Runtime::ddp || runtime == Runtime::fsdp1;
+}
+
 std::vector<Runtime> runtimes_of(const PlanOptions& options, const HardwareProfile& profile) {
   std::vector<Runtime> asked = options.asked_runtimes();
   for (std::size_t i = 0; i < asked.size(); ++i)
@@ -31,7 +37,15 @@ std::vector<Runtime> runtimes_of(const PlanOptions& options, const HardwareProfi
         asked.begin() + static_cast<std::ptrdiff_t>(i))
       throw Error(
           {.where = "--runtime", .what = fmt::format("{} stands twice", name_of(asked[i]))});
+  const bool of_bitsandbytes = is_of_bitsandbytes(options.job.optimizer);
+  for (const Runtime runtime : asked)
+    if (of_bitsandbytes && !takes_bitsandbytes(runtime))
+      throw Error({.where = "--optimizer",
+                   .what = fmt::format("bitsandbytes' {} is not for {}", *options.job.optimizer,
+                                       name_of(runtime)),
+                   .way_out = "give --runtime ddp,fsdp1, or adamw"});
   if (!asked.empty()) return asked;
+  if (of_bitsandbytes) return {Runtime::ddp, Runtime::fsdp1};
   if (profile.device == "cpu" && !options.has_file()) return {Runtime::native};
   return {Runtime::ddp, Runtime::fsdp2, Runtime::fsdp1, Runtime::deepspeed};
 }

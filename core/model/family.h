@@ -70,6 +70,7 @@ ModelFamily olmo2_family();
 ModelFamily opt_family();
 ModelFamily phi_family();
 ModelFamily phi3_family();
+ModelFamily qwen_family();
 ModelFamily qwen2_family();
 ModelFamily qwen3_family();
 ModelFamily qwen3_moe_family();

@@ -222,7 +222,7 @@ LoraConfig adapter_of(const FineTuningRow& row, const FineTuningStack& stack,
   if (stack.unsloth && holds(row.source, "Text_Completion"))
     lora.modules_to_save = {"embed_tokens", "lm_head"};
   // Qwen's "LoRA (emb)" trains embedding and head beside the adapters.
-  if (row.notes.starts_with("LoRA (emb)")) lora.modules_to_save = {"embed_tokens", "lm_head"};
+  if (row.notes.starts_with("LoRA (emb)")) lora.modules_to_save = {"wte", "lm_head"};
   if (family == "gpt_neox" && !lora.all_linear) lora.targets.names = {"query_key_value"};
   return lora;
 }
@@ -326,6 +326,7 @@ class Builder {
     result_.config = known_.config;
     auto& assumed = result_.training.assumed;
     result_.profile = profile_of(*card_of(row_.gpu), row_.gpu, assumed);
+    set_host();
     assumed.push_back(fmt::format("as {} trains ({})", stack_.repository, stack_.document));
     result_.loads_in_shards =
         is_quantized(row_) && (holds(row_.strategy, "FSDP") || partitions_quantized(row_, stack_));
@@ -349,6 +350,15 @@ class Builder {
 
  private:
   eager::TrainingSetup& setup() { return result_.training.setup; }
+
+  /// Views and backward keep their shares of an operator's time.
+  void set_host() {
+    if (stack_.host_operation == 0 || !result_.profile.host) return;
+    HostCosts& host = *result_.profile.host;
+    const double factor = stack_.host_operation * 1e-6 / host.operation.seconds();
+    host.operation = Duration::from_seconds(host.operation.seconds() * factor);
+    host.view = Duration::from_seconds(host.view.seconds() * factor);
+  }
 
   std::optional<eager::FineTuningSetup> tuning_of() const {
     if (!is_lora(row_) && !is_prompt_adapter(row_)) return std::nullopt;

@@ -49,6 +49,8 @@ struct FineTuningStack {
   /// Unsloth's FastLanguageModel: its kernels, and autocast in the base's dtype.
   bool unsloth = false;
   bool compares_logits = false;  ///< DPO of pairs by whole logits, with the adapter off or a copy
+  /// Of its machine, microseconds of the host for an operator of a forward; 0: the card's profile.
+  double host_operation = 0;
   bool prompt_adapters = false;  ///< methods "adapter" and "adapter_v2" are litgpt's
 };
 

@@ -21,9 +21,8 @@ struct PublishedShape {
 };
 
 /// The first that the name holds counts. Source: config.json of each repository on the Hub, July
-/// 2026. Qwen of 2023 has the modules of qwen2 with as many key heads as query heads, and its
-/// intermediate_size is twice ours. Falcon stands as litgpt builds it: Phi's blocks, whose biases
-/// are a thousandth of its weights.
+/// 2026. The intermediate_size of Qwen of 2023 is twice `ffn`. Falcon stands as litgpt builds it:
+/// Phi's blocks, whose biases are a thousandth of its weights.
 constexpr std::array<PublishedShape, 98> shapes{
     {{"tinyllama", "llama", 2048, 22, 32, 4, 5632, 32000},
      {"llama21b", "llama", 2048, 22, 32, 4, 5632, 32000},
@@ -59,10 +58,10 @@ constexpr std::array<PublishedShape, 98> shapes{
      {"qwen2.532b", "qwen2", 5120, 64, 40, 8, 27648, 152064},
      {"qwen30.6b", "qwen3", 1024, 28, 16, 8, 3072, 151936, true, 128},
      {"qwen314b", "qwen3", 5120, 40, 40, 8, 17408, 151936, false, 128},
-     {"qwen1.8b", "qwen2", 2048, 24, 16, 16, 5504, 151936},
-     {"qwen7b", "qwen2", 4096, 32, 32, 32, 11008, 151936},
-     {"qwen14b", "qwen2", 5120, 40, 40, 40, 13696, 152064},
-     {"qwen72b", "qwen2", 8192, 80, 64, 64, 24576, 152064},
+     {"qwen1.8b", "qwen", 2048, 24, 16, 16, 5504, 151936},
+     {"qwen7b", "qwen", 4096, 32, 32, 32, 11008, 151936},
+     {"qwen14b", "qwen", 5120, 40, 40, 40, 13696, 152064},
+     {"qwen72b", "qwen", 8192, 80, 64, 64, 24576, 152064},
      {"gemma22b", "gemma2", 2304, 26, 8, 4, 9216, 256000, true, 256},
      {"gemma29b", "gemma2", 3584, 42, 16, 8, 14336, 256000, true, 256},
      {"gemma227b", "gemma2", 4608, 46, 32, 16, 36864, 256000, true, 128},
@@ -133,7 +132,16 @@ std::string plain(std::string_view name) {
   return text;
 }
 
+std::string qwen_config(const PublishedShape& shape) {
+  return fmt::format(
+      R"({{"model_type": "qwen", "hidden_size": {}, "num_hidden_layers": {}, "num_attention_heads": {},
+"kv_channels": {}, "intermediate_size": {}, "vocab_size": {}, "torch_dtype": "bfloat16"}})",
+      shape.hidden, shape.layers, shape.heads, shape.hidden / shape.heads, 2 * shape.ffn,
+      shape.vocabulary);
+}
+
 std::string config_of(const PublishedShape& shape, const KnownModelForm& form) {
+  if (shape.family == "qwen") return qwen_config(shape);
   const std::string head =
       shape.head > 0 ? fmt::format("\"head_dim\": {}, ", shape.head) : std::string();
   // Gemma's windows are its config's default; the others' runs had none.

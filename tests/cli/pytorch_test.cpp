@@ -642,6 +642,23 @@ TEST_F(Pytorch, OldBitsAndBytesKeepsInputs) {
   EXPECT_LE(more, kept * 101 / 100);
 }
 
+// PyTorch 2.15 and bitsandbytes 0.50.2 on 2 ranks: "got mixed torch.Tensor and DTensor".
+TEST_F(Pytorch, BitsAndBytesOptimizersTakeNoDTensor) {
+  const std::string training =
+      "simulate --model " + (source_root / "examples/models/qwen2_5_0_5b").string() +
+      " --cluster h100_sxm --world 2 --precision bf16_mixed --seq 128 --optimizer adamw_8bit";
+  const Outcome refused = workplace_.run(training + " --runtime fsdp2");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.errors, HasSubstr("take no DTensor"));
+  EXPECT_EQ(workplace_.run(training + " --runtime fsdp1").code, 0);
+  const Outcome planned = workplace_.run(
+      "plan --model " + (source_root / "examples/models/qwen2_5_0_5b").string() +
+      " --cluster h100_sxm --world 2 --seq 128 --tokens-per-batch 256 --optimizer adamw_8bit "
+      "--runtime fsdp2");
+  EXPECT_EQ(planned.code, 2);
+  EXPECT_THAT(planned.errors, HasSubstr("adamw_8bit is not for fsdp2"));
+}
+
 // The file's keys mean what the option means: only the loss is Liger's in one, all parts in
 // another.
 TEST_F(Pytorch, TrainingArgumentsTurnLigersKernelsOn) {

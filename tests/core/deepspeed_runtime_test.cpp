@@ -107,6 +107,20 @@ TEST(DeepSpeedRuntime, AnOffloadedOptimizerLeavesABufferOfTheLargestParameter) {
               UnorderedElementsAre(std::pair(parameters, 48), std::pair(communication, 48)));
 }
 
+// torch.nn.Module.half() and bfloat16() cast what is floating point.
+TEST(DeepSpeedRuntime, LeavesPackedIntegersAsTheyAre) {
+  Session s;
+  const auto module = layer(s);
+  const Tensor packed = empty(s, {3, 6}, {.dtype = Dtype::int32, .device = Device::cuda});
+  module->parameters.push_back({.name = "qweight", .tensor = packed});
+  ProcessGroups groups(2, 0);
+  const DeepSpeedSettings settings = bf16_stage(2);
+  const deepspeed::Engine engine(
+      s, groups, deepspeed::Engine::Request{.model = *module, .settings = settings});
+  EXPECT_EQ(module->parameter("qweight").dtype(), Dtype::int32);
+  EXPECT_EQ(module->parameter("weight").dtype(), Dtype::bfloat16);
+}
+
 /// Asynchronous collectives, and those of them that a stream waited for.
 struct Works : Observer {
   std::vector<std::uint32_t> issued, waited;

@@ -55,9 +55,12 @@ void addmm_workspace(const OperatorCall& call, const KernelDevice& device, Scrat
 void foreach_norm_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
   constexpr std::int64_t chunk_elements = 65'536;
   std::int64_t chunks = 0;
-  for (const TensorImpl* tensor : call.inputs)
-    chunks += (tensor->layout.sizes.product() + chunk_elements - 1) / chunk_elements;
-  const auto tensors = static_cast<std::int64_t>(call.inputs.size());
+  std::int64_t tensors = 0;  // that are not empty
+  for (const TensorImpl* tensor : call.inputs) {
+    const std::int64_t elements = tensor->layout.sizes.product();
+    chunks += (elements + chunk_elements - 1) / chunk_elements;
+    tensors += elements > 0 ? 1 : 0;
+  }
   const int offsets = plan.take((tensors + 1) * 8);
   const int partial = plan.take(chunks * 4);
   plan.outputs();

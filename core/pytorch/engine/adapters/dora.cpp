@@ -23,7 +23,8 @@ Tensor eye(Session& s, std::int64_t size, Like kind) {
   return result;
 }
 
-/// peft/utils/other.py, transpose: of a parameter a new parameter, which requires grad.
+}  // namespace
+
 Tensor turned_weight(Session& s, const Tensor& weight, bool turned, bool is_parameter) {
   if (!turned) return weight;
   const Tensor across = t(s, weight);
@@ -33,22 +34,24 @@ Tensor turned_weight(Session& s, const Tensor& weight, bool turned, bool is_para
   return parameter;
 }
 
-/// get_weight_norm. Its result is detached, or made a parameter, before anything else happens.
-Tensor weight_norm(Session& s, Tensor weight, const Tensor& update) {
+/// Its result is detached, or made a parameter, before anything else happens.
+Tensor dora_norm(Session& s, Tensor weight, const Tensor& update) {
   const LetGo let_go{weight};
   const NoGrad no_grad(s);
   weight = add(s, weight, mul(s, update, any_scaling));
   return to(s, vector_norm(s, weight, Dims{1}), weight.dtype());
 }
 
+namespace {
+
 /// get_lora_weight: through the layers' own forwards, because of FSDP.
 Tensor lora_weight(Session& s, const LoraParts& parts) {
-  // FSDP around an adapter would hand on a shard of it.
-  if (!parts.a.children.empty())
+  const Tensor& a = adapter_weight(parts.a);
+  // Of a shard PEFT asks for a second size, which raises.
+  if (a.sizes().size() != 2)
     throw Error({.where = "DoRA",
                  .what = "reads the weights of adapters, which are sharded in units of their own",
-                 .way_out = "wrap blocks only"});
-  const Tensor& a = parts.a.parameters[0].tensor;
+                 .way_out = "wrap blocks only, or do not shard (NO_SHARD)"});
   const Tensor identity = eye(s, a.size(1), like(a));
   Tensor product = call_one(s, parts.a, {identity});
   product = call_one(s, parts.b, {std::move(product)});
@@ -73,7 +76,7 @@ Tensor extra_output(Session& s, Module& me, const Around& around, const Tensor& 
   Tensor weight = quantized ? quantized->dequantized(s, kept) : kept;
   weight = to(s, weight, x.dtype());
   Tensor norm =
-      weight_norm(s, turned_weight(s, weight, around.turned, is_parameter), detach(s, update));
+      dora_norm(s, turned_weight(s, weight, around.turned, is_parameter), detach(s, update));
   norm = detach(s, norm);
   Tensor scale = view(s, div(s, me.parameters[0].tensor, norm), {1, -1});
   Tensor lora = call_one(s, parts.a, {x});
@@ -94,6 +97,20 @@ Tensor extra_output(Session& s, Module& me, const Around& around, const Tensor& 
 
 }  // namespace
 
+std::shared_ptr<Module> dora_magnitude(Session& s, const Tensor& weight, const Tensor& a,
+                                       const Tensor& b) {
+  auto module = std::make_shared<Module>();
+  module->class_name = "DoraEmbeddingLayer";
+  const NoGrad no_grad(s);
+  const bool half = a.dtype() == Dtype::float16;
+  Tensor update = half ? mm(s, to(s, b, Dtype::float32), to(s, a, Dtype::float32)) : mm(s, b, a);
+  if (half) update = to(s, update, Dtype::float16);
+  const Tensor magnitude = shallow_detach(s, dora_norm(s, t(s, weight), update));
+  magnitude.set_requires_grad(true);
+  module->parameters.push_back({"weight", magnitude});
+  return module;
+}
+
 std::shared_ptr<Module> dora_layer(Session& s, const DoraInit& init) {
   auto module = std::make_shared<Module>();
   module->class_name = "DoraLinearLayer";
@@ -109,7 +126,7 @@ std::shared_ptr<Module> dora_layer(Session& s, const DoraInit& init) {
   Tensor weight = init.quantized ? init.quantized->dequantized(s, kept) : kept;
   Tensor update = mm(s, b, a);
   if (half) update = to(s, update, Dtype::float16);
-  Tensor norm = weight_norm(s, init.turned ? t(s, weight) : weight, update);
+  Tensor norm = dora_norm(s, init.turned ? t(s, weight) : weight, update);
   const Tensor magnitude = shallow_detach(s, norm);
   magnitude.set_requires_grad(true);
   module->parameters.push_back({"weight", magnitude});

@@ -20,6 +20,14 @@ struct DoraInit {
 /// DoraLinearLayer with its magnitude, the norm of each row of the weight and the update.
 std::shared_ptr<Module> dora_layer(Session& s, const DoraInit& init);
 
+/// get_weight_norm: of each row of the weight with the update.
+Tensor dora_norm(Session& s, Tensor weight, const Tensor& update);
+/// peft/utils/other.py, transpose, where `turned`: of a parameter a new one, which requires grad.
+Tensor turned_weight(Session& s, const Tensor& weight, bool turned, bool is_parameter);
+/// DoraEmbeddingLayer with its magnitude, one a column of `weight`; without a forward.
+std::shared_ptr<Module> dora_magnitude(Session& s, const Tensor& weight, const Tensor& a,
+                                       const Tensor& b);
+
 /// DoraLinearVariant.forward: `result` of the base layer and what the magnitude makes of it.
 Tensor dora_result(Session& s, Module& layer, Tensor x, Tensor result);
 

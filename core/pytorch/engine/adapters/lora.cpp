@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/pytorch/engine/adapters/dora.h"
+#include "core/pytorch/engine/adapters/lora_embedding.h"
 #include "core/pytorch/engine/aten/matmul.h"
 #include "core/pytorch/engine/aten/random.h"
 #include "core/pytorch/engine/copies.h"
@@ -62,17 +63,9 @@ std::shared_ptr<Module> dropout_of(double probability) {
   return module;
 }
 
-/// The module's weight. One that a runtime has put around an adapter hands on what it is asked for
-/// (FullyShardedDataParallel.__getattr__).
-const Tensor& weight_of(const Module& adapter) {
-  const Module* module = &adapter;
-  while (!module->children.empty()) module = module->children.front().module.get();
-  return module->parameters[0].tensor;
-}
-
 /// x.to(dtype) of the input, unless it has it.
 Tensor cast_input(Session& s, const Tensor& x, const Module& adapter) {
-  return to(s, x, weight_of(adapter).dtype());
+  return to(s, x, adapter_weight(adapter).dtype());
 }
 
 /// lora_B(lora_A(dropout(x))) * scaling.
@@ -200,12 +193,17 @@ class Injection {
                          .is_linear = linear,
                          .is_output_embedding = found.name == request_.output_embedding}))
         continue;
-      if (!linear)
+      const std::int64_t rank = targets_.rank_of(found.name);
+      if (linear)
+        place = lora_layer(place, rank, quantized);
+      else if (is_embedding(*place))
+        place = embedding_adapter(s_, place, rank, config());
+      else
         throw Error({.where = "target_modules: " + found.name,
-                     .what = fmt::format("a {} gets no adapter here: only linear layers do",
+                     .what = fmt::format("a {} gets no adapter here: only linear layers and "
+                                         "embeddings do",
                                          place->class_name),
-                     .way_out = "name linear layers, or put it under modules_to_save"});
-      place = lora_layer(place, targets_.rank_of(found.name), quantized);
+                     .way_out = "name such layers, or put it under modules_to_save"});
       layers_.push_back(place.get());
     }
     if (layers_.empty())
@@ -308,7 +306,11 @@ class Injection {
   /// held until the last of them is cast, and that one by the loop's variable until the next.
   void cast_adapters() {
     Tensor before;
-    for (Module* layer : layers_)
+    for (Module* layer : layers_) {
+      if (layer->class_name == "lora.Embedding") {
+        cast_embedding_adapter(s_, *layer, Dtype::float32);
+        continue;
+      }
       for (const char* dict : {"lora_A", "lora_B", "lora_magnitude_vector"})
         for (const Module::Child& child : layer->child(dict).children) {
           const std::vector<Module::NamedTensor> listed = child.module->parameters;
@@ -320,6 +322,7 @@ class Injection {
             own.tensor.set_requires_grad(before.requires_grad());
           }
         }
+    }
   }
 
   Session& s_;
@@ -348,6 +351,12 @@ void name_all(Module& module, const std::string& name, int& next) {
 }
 
 }  // namespace
+
+const Tensor& adapter_weight(const Module& adapter) {
+  const Module* module = &adapter;
+  while (!module->children.empty()) module = module->children.front().module.get();
+  return module->parameters[0].tensor;
+}
 
 LoraParts::LoraParts(Module& layer)
     : base(layer.child("base_layer")),

@@ -1,6 +1,7 @@
 #include "core/pytorch/engine/adapters/merge.h"
 
 #include "core/pytorch/engine/adapters/lora.h"
+#include "core/pytorch/engine/adapters/lora_embedding.h"
 #include "core/pytorch/engine/aten/matmul.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/pointwise.h"
@@ -48,7 +49,9 @@ Tensor merged_dora(Session& s, const LoraParts& parts, const QuantizedLayer& lay
   norm = norm_of(s, unmerged, delta, false);
   const Tensor weight = layer.dequantized(s, packed);
   const Tensor factor = factor_of(s, magnitude, norm, false);
-  const Tensor merged = mul(s, factor, add(s, weight, delta));
+  // The product keeps the sum for a gradient: merging is no part of no_grad.
+  const Tensor sum = add(s, weight, delta);
+  const Tensor merged = mul(s, factor, sum);
   return to(s, merged, unmerged.dtype());
 }
 
@@ -83,12 +86,14 @@ void merge_dora(Session& s, const LoraParts& parts, const Module& magnitude) {
   const Tensor unmerged = clone(s, weight);
   const Tensor norm = norm_of(s, unmerged, delta, turned);
   const Tensor factor = factor_of(s, magnitude, norm, turned);
-  Tensor merged = mul(s, factor, add(s, weight, delta));
+  const Tensor sum = add(s, weight, delta);  // kept for a gradient
+  Tensor merged = mul(s, factor, sum);
   merged = to(s, merged, weight.dtype());
   weight.set_data(merged);
 }
 
 void merge_layer(Session& s, Module& layer, const QuantizedLayers& quantized) {
+  if (layer.class_name == "lora.Embedding") return merge_embedding(s, layer);
   const LoraParts parts(layer);
   const Module* magnitude = magnitude_of(layer);
   for (const QuantizedLayers::Entry& entry : quantized.entries())

@@ -297,6 +297,16 @@ Tensor QuantizedLayer::matmul_4bit(Session& s, Tensor x, const Tensor& packed,
       .front();
 }
 
+namespace {
+
+Tensor float_product(Session& s, const Tensor& rows, const Tensor& packed) {
+  const Tensor wide_rows = to(s, rows, Dtype::float32);
+  const Tensor wide_weight = to(s, packed, Dtype::float32);
+  return matmul(s, wide_rows, t(s, wide_weight));
+}
+
+}  // namespace
+
 /// The forward of autograd/_functions.py, MatMul8bitLt, for inputs without outlier columns.
 Tensor QuantizedLayer::int8_product(Session& s, Tensor x, const Tensor& packed,
                                     const Tensor& bias) const {
@@ -316,7 +326,12 @@ Tensor QuantizedLayer::int8_product(Session& s, Tensor x, const Tensor& packed,
     }
   }
   const Tensor wide = empty(s, {x.size(0), shape_[0]}, like(x, Dtype::int32));
-  dispatched(s, product, {&rows, &packed}, {&wide}, 2 * x.numel() * shape_[0]);
+  // cuBLASLt multiplies no integers whose inner dimension is no multiple of 4.
+  constexpr std::int64_t inner_multiple = 4;
+  if (x.size(1) % inner_multiple == 0)
+    dispatched(s, product, {&rows, &packed}, {&wide}, 2 * x.numel() * shape_[0]);
+  else
+    copy_(s, wide, to(s, float_product(s, rows, packed), Dtype::int32));
   Tensor narrow = empty_like(s, wide, Dtype::float16);
   dispatched(s, dequantize, {&wide, &scales, &scales_}, {&narrow});
   if (bias && bias.dtype() != Dtype::float16) add_(s, narrow, bias);

@@ -39,9 +39,16 @@ Tensors foreach_new(Session& s, const Operator& op, std::initializer_list<const 
 
 Tensors foreach_norm(Session& s, const Tensors& self) {
   static constexpr Operator op{"aten._foreach_norm.Scalar", OperatorKind::reduction};
-  Tensors norms;
-  for (const Tensor& tensor : self) norms.push_back(allocate(s, like(tensor), {}));
-  dispatched(s, op, self, norms);
+  Tensors made, norms;
+  for (const Tensor& tensor : self) made.push_back(allocate(s, like(tensor), {}));
+  // Of an empty tensor a zero takes the place of what was made for the kernel.
+  Tensors all = made;
+  for (std::size_t i = 0; i < self.size(); ++i) {
+    const bool empty = self[i].numel() == 0;
+    norms.push_back(empty ? allocate(s, like(self[i]), {}) : made[i]);
+    if (empty) all.push_back(norms.back());
+  }
+  dispatched(s, op, self, all);
   return norms;
 }
 

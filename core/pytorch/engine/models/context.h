@@ -79,6 +79,7 @@ std::span<const ClassForward> gptj_forwards();
 std::span<const ClassForward> mixtral_forwards();
 std::span<const ClassForward> mixtral_head_forwards();
 std::span<const ClassForward> opt_forwards();
+std::span<const ClassForward> qwen_forwards();
 std::span<const ClassForward> roberta_forwards();
 std::span<const ClassForward> t5_attention_forwards();
 std::span<const ClassForward> t5_forwards();

@@ -12,13 +12,15 @@ ParameterOptimizer::ParameterOptimizer(Tensors parameters, const OptimizerSettin
     : parameters_(std::move(parameters)), settings_(settings), states_(parameters_.size()) {}
 
 std::vector<ParameterOptimizer::Group> ParameterOptimizer::groups() const {
+  // _group_tensors_by_device_and_dtype; the loop over tensors takes them as they come.
+  const bool together = settings_.implementation == OptimizerImplementation::loop;
   std::vector<Group> groups;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& parameter = parameters_[i];
     if (!parameter.grad()) continue;
     auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& g) {
-      return g.parameters[0].dtype() == parameter.dtype() &&
-             g.parameters[0].device() == parameter.device();
+      return together || (g.parameters[0].dtype() == parameter.dtype() &&
+                          g.parameters[0].device() == parameter.device());
     });
     // std::unordered_map lists what came last first.
     if (group == groups.end()) group = groups.insert(groups.begin(), Group{});

@@ -67,7 +67,8 @@ Engine::Engine(Session& s, ProcessGroups& groups, Request request)
   const ProcessGroup& data_parallel = groups.add(world.ranks);
   if (settings_.precision != Dtype::float32 && !settings_.keeps_dtypes)
     for (const NamedParameter& p : parameters_)
-      p.tensor().set_data(to(s_, detach(s_, p.tensor()), settings_.precision));
+      if (p.tensor().is_floating_point())  // Module.half() leaves packed integers
+        p.tensor().set_data(to(s_, detach(s_, p.tensor()), settings_.precision));
   for (const NamedParameter& p : parameters_) broadcast_bytes(s_, data_parallel, p.tensor(), 0);
   Setup setup{.s = s_,
               .settings = settings_,

@@ -84,10 +84,18 @@ void add_embeddings(Module& root, std::vector<SafetensorsTensor>& tensors) {
   }
 }
 
+/// _get_fqns follows every key by getattr. QuantState answers for its description with a state dict
+/// of its own, whose second table is a copy.
+void follow_keys(Session& s, const TrainingRun& run) {
+  const NoGrad no_grad(s);
+  for (const QuantizedLayers::Entry& entry : run.quantized().entries()) entry.layer->saved_state(s);
+}
+
 }  // namespace
 
 NamedTensors full_state_dict(Session& s, TrainingRun& run, const FullStateDict& wanted) {
   const NamedTensors quantized = quantized_state(s, run);
+  if (!quantized.empty()) follow_keys(s, run);
   NamedTensors entries = run.model().full_state_dict(s, wanted);
   if (wanted.cpu_offload && run.groups().world().rank != 0) return {};
   const NoGrad no_grad(s);
