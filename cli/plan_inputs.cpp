@@ -26,11 +26,7 @@ bool only_native(const std::vector<Runtime>& runtimes) {
 
 std::vector<Runtime> runtimes_of(const PlanOptions& options, const HardwareProfile& profile) {
   std::vector<Runtime> asked = options.asked_runtimes();
-  for (std::size_t i = 0; i < asked.size(); ++i)
-    if (std::find(asked.begin(), asked.begin() + static_cast<std::ptrdiff_t>(i), asked[i]) !=
-        asked.begin() + static_cast<std::ptrdiff_t>(i))
-      throw Error(
-          {.where = "--runtime", .what = fmt::format("{} stands twice", name_of(asked[i]))});
+  if (options.asks_torchtitan()) return asked;
   if (!asked.empty()) return asked;
   if (profile.device == "cpu" && !options.has_file()) return {Runtime::native};
   return {Runtime::ddp, Runtime::fsdp2, Runtime::fsdp1, Runtime::deepspeed};
@@ -117,9 +113,10 @@ class Resolver {
     planner::Inputs inputs =
         only_native(runtimes_) && !options_.has_file() ? of_native() : of_pytorch();
     inputs.question.runtimes = runtimes_;
+    inputs.question.torchtitan = options_.asks_torchtitan();
     inputs.question.tokens_per_batch = *options_.job.tokens_per_batch;
     set_worlds(inputs);
-    planner::sequences_per_rank(inputs.question);
+    planner::check_tokens(inputs.question);
     check_exported_batch(inputs);
     set_precisions(inputs);
     if (options_.has_file()) set_given(inputs);

@@ -79,8 +79,7 @@ double estimate_slack(const Choice& choice) {
 }
 
 std::string Findings::key_of(const Choice& choice, int blocks) {
-  return fmt::format("{}; {} x {}; {}", text_of(choice), choice.mesh.replicate, choice.mesh.shard,
-                     blocks);
+  return fmt::format("{}; {}; {}", text_of(choice), mesh_text(choice), blocks);
 }
 
 std::optional<Schedule> Findings::take_recording(const Choice& choice) {
@@ -115,7 +114,9 @@ TrialInputs with_blocks(const TrialInputs& inputs, int blocks) {
           .native_target = inputs.native_target,
           .allocator = inputs.allocator,
           .margin = inputs.margin,
-          .recordings = &inputs.findings->of_meshes()};
+          .recordings = &inputs.findings->of_meshes(),
+          .uncut = &inputs.model,
+          .blocks = blocks};
 }
 
 std::optional<Trial> estimated(const Choice& choice, const TrialInputs& inputs,

@@ -135,7 +135,8 @@ class StageCommunication {
     const Mesh& mesh = choice_.mesh;
     const int ranks = mesh.replicate * mesh.shard;
     if (ranks == 1) return {};
-    const Group all = group(rank * ranks, ranks), shards = group(rank * ranks, mesh.shard);
+    const int first = rank * ranks * tensor_ranks(choice_);
+    const Group all = group(first, ranks), shards = group(first, mesh.shard);
     const bool hybrid = mesh.shard > 1 && mesh.replicate > 1;
     const Duration reduction = time(OperationKind::reduce_scatter, elements.trained,
                                     dtypes_.gradients, hybrid ? shards : all);
@@ -146,8 +147,9 @@ class StageCommunication {
   }
 
  private:
-  static Group group(int first, int size) {
-    return {.name = {}, .ranks = Ranks::spaced(first, 1, static_cast<std::size_t>(size))};
+  Group group(int first, int size) const {
+    return {.name = {},
+            .ranks = Ranks::spaced(first, tensor_ranks(choice_), static_cast<std::size_t>(size))};
   }
   Duration time(OperationKind kind, std::int64_t elements, Dtype dtype, const Group& group) const {
     return inputs_.costs.collective_time(kind, bytes_of(elements, dtype), group);
@@ -194,7 +196,7 @@ Bytes held_unsharded(const Choice& choice, std::int64_t trained, const KeptOfSta
 /// Logits of all micro-batches.
 Bytes outputs_of(const Choice& choice, const TrialInputs& inputs) {
   const std::int64_t tokens = choice.batch * choice.micro_batches * inputs.training.length;
-  return bytes_of(tokens * inputs.model.decoder->vocabulary,
+  return bytes_of(tokens * inputs.model.decoder->vocabulary / tensor_ranks(choice),
                   compute_dtype(choice.precision).value_or(parameter_dtype(choice.precision)));
 }
 
@@ -214,6 +216,7 @@ std::vector<WholeOfStage> whole_of_stages(const Choice& choice, const std::vecto
   for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
     std::int64_t trained = 0;
     for (int block = 0; block < blocks[stage]; ++block) trained += model.blocks[next++].trained;
+    trained /= tensor_ranks(choice);
     if (keeps_parameters) stages[stage].parameters = bytes_of(trained, gathered);
     // Weights' gradients of a split backward may stay in the dtype that computes.
     stages[stage].gradients =
@@ -221,7 +224,7 @@ std::vector<WholeOfStage> whole_of_stages(const Choice& choice, const std::vecto
   }
   const std::int64_t tokens = choice.batch * inputs.training.length;
   stages.back().output =
-      bytes_of(tokens * inputs.model.decoder->vocabulary,
+      bytes_of(tokens * inputs.model.decoder->vocabulary / tensor_ranks(choice),
                compute_dtype(choice.precision).value_or(parameter_dtype(choice.precision)));
   return stages;
 }
@@ -348,7 +351,11 @@ Bounds PipelineBounds::of(const Choice& choice) const {
       blocks_of_stages(inputs_.model, choice.pipeline, setup.stages(), "--pipeline-stages");
   const StageCosts stages = stage_costs(model, blocks);
   const int again = checkpointed_micro_batches(choice.pipeline.checkpoint, choice.micro_batches);
-  const std::vector<PartElements> elements = elements_of_ranks(elements_, blocks, setup);
+  std::vector<PartElements> elements = elements_of_ranks(elements_, blocks, setup);
+  for (PartElements& part : elements) {
+    part.trained /= tensor_ranks(choice);
+    part.all /= tensor_ranks(choice);
+  }
   const std::vector<WholeOfStage> whole = whole_of_stages(choice, blocks, elements_, inputs_);
   const Precision precision = native_strategy(choice, inputs_.model).precision;
   const StageCommunication communication(choice, inputs_, precision);

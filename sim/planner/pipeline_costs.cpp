@@ -51,6 +51,7 @@ StageCosts stage_costs(const ModelCosts& model, const std::vector<int>& blocks) 
     const bool last = i + 1 == blocks.size();
     Stage stage;
     if (i == 0) stage.add(model.embedding);
+    if (model.are_of_places) next = 0;
     for (int block = 0; block < blocks[i]; ++block) stage.add(model.blocks[next++]);
     if (last) stage.add(model.head);
     stage.end(!last, model.launch, costs);

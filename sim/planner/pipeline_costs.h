@@ -20,11 +20,14 @@ struct PartCost {
   std::int64_t operations = 0;
 };
 
-/// The native runtime's, of a model that is not cut. Head and loss belong to the backward.
+/// The native runtime's, of a model that is not cut, or torchtitan's. Head and loss belong to the
+/// backward.
 struct ModelCosts {
   PartCost embedding, head;
   std::vector<PartCost> blocks;
   Duration launch;  ///< of an operation by the host
+  /// `blocks` are by their places in a stage, where torchtitan counts those that it checkpoints.
+  bool are_of_places = false;
 };
 
 /// By stage.

@@ -49,7 +49,9 @@ void set_longest(const Candidate& candidate, const Basis& basis, const std::stop
 }
 
 void set_phases(const Candidate& candidate, const Basis& basis, Limits& limits) {
-  if (candidate.choice.runtime == Runtime::native || is_pipelined(candidate.choice)) return;
+  if (candidate.choice.runtime == Runtime::native || is_pipelined(candidate.choice) ||
+      candidate.choice.torchtitan)
+    return;
   const Inputs& inputs = basis.inputs;
   const PytorchTraining training =
       pytorch_training(with_few_micro_batches(candidate.choice), basis.trials);

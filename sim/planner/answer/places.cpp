@@ -97,7 +97,7 @@ std::size_t add_smaller(std::vector<Candidate>& candidates, const std::vector<Ch
                                       [&](const Candidate& c) { return c.choice == choice; });
     if (is_known) continue;
     Candidate candidate = candidate_of(choice, basis);
-    const auto slowest = slowest_step(basis.inputs, choice.mesh.world());
+    const auto slowest = slowest_step(basis.inputs, world_of(choice));
     if (slowest && candidate.summary.step_time > slowest->time) break;
     if (leaves_margin(candidate.summary)) candidates.push_back(std::move(candidate));
   }

@@ -65,7 +65,7 @@ std::vector<Way> ways_of(const Weighed& weighed, std::span<const Candidate> cand
     way.time = outcome.time;
     way.memory = outcome.memory;
     way.why = why(outcome, basis.trials, place_to_beat(way.choice, best),
-                  allowed_step_text(basis.inputs, way.choice.mesh.world()));
+                  allowed_step_text(basis.inputs, world_of(way.choice)));
   };
   for (const Outcome& outcome : weighed.others) set(outcome);
   for (const Outcome& outcome : weighed.tried) set(outcome);
