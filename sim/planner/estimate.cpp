@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/pytorch/runtimes/training/requested_setup.h"
+#include "sim/planner/torchtitan_estimate.h"
 
 namespace shardscope::planner {
 namespace {
@@ -75,6 +76,7 @@ bool is_sparse(const eager::CheckpointChoice& checkpointing) { return checkpoint
 }  // namespace
 
 double estimate_slack(const Choice& choice) {
+  if (is_rough(choice)) return 0;
   return choice.runtime == Runtime::deepspeed ? 0.02 : 0.005;
 }
 
@@ -121,6 +123,7 @@ TrialInputs with_blocks(const TrialInputs& inputs, int blocks) {
 
 std::optional<Trial> estimated(const Choice& choice, const TrialInputs& inputs,
                                const std::stop_token& stop, int periods) {
+  if (is_rough(choice)) return estimated_pipeline(choice, inputs);
   if (inputs.findings == nullptr || choice.runtime == Runtime::native || is_pipelined(choice))
     return std::nullopt;
   const int blocks = inputs.findings->shallow().blocks();

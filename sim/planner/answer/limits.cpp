@@ -100,6 +100,8 @@ Limits limits_of(const Candidate& candidate, const Basis& basis, const std::stop
   const Bytes held = needed_memory(candidate.summary) - candidate.summary.memory.outside;
   if (held > Bytes{})
     limits.held_more = static_cast<double>(left->count) / static_cast<double>(held.count);
+  // Each length of a pipeline of torchtitan takes seconds.
+  if (is_rough(candidate.choice)) return limits;
   for_each_index(2, 0, [&](std::size_t part) {
     if (part == 0)
       set_longest(candidate, basis, stop, limits);

@@ -36,6 +36,14 @@ constexpr std::string_view llama_of_16 = R"({
   "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "tie_word_embeddings": false,
   "use_cache": false, "vocab_size": 4096})";
 
+/// 4 blocks of Llama-3-8B.
+constexpr std::string_view wide_llama = R"({
+  "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
+  "hidden_size": 4096, "intermediate_size": 14336, "max_position_embeddings": 8192,
+  "num_attention_heads": 32, "num_hidden_layers": 4, "num_key_value_heads": 8,
+  "rms_norm_eps": 1e-05, "rope_theta": 500000.0, "tie_word_embeddings": false,
+  "use_cache": false, "vocab_size": 128256})";
+
 /// Two nodes of four ranks, 16 sequences of 512 tokens a step.
 Inputs plan_of_axes() {
   Inputs inputs = tiny_plan();
@@ -193,6 +201,39 @@ TEST(TorchtitanBounds, AreNoHigherThanTrialsOfABusyGpu) {
   inputs.question.tokens_per_batch = 32 * 4096;
   inputs.profile.memory = {};
   expect_bounds_hold(inputs, 24);
+}
+
+// Of torchtitan's 32 micro-batches 4 and 6 are played, or 8 and 12; of fsdp2's pipeline, which is
+// the same without an axis tensor, all.
+TEST(TorchtitanTrials, OfManyMicroBatchesFollowFromFew) {
+  Inputs inputs = plan_of_axes();
+  inputs.profile = find_hardware_profile("h100_sxm", "--cluster");
+  inputs.question.training.length = 4096;
+  // Of Llama-3-8B's width: the device decides, not the host.
+  inputs.config = JsonValue::parse(wide_llama, "config.json");
+  inputs.model = model_of_config(inputs.config);
+  const Basis basis(inputs);
+  for (const int stages : {1, 2}) {
+    Choice choice = choice_of_axes();
+    choice.torchtitan = TorchtitanAxes{};
+    choice.pipeline.stages_per_rank = stages;
+    if (stages == 1) choice.pipeline.schedule = PipelineScheduleKind::one_f_one_b;
+    choice.checkpointing = {};
+    choice.batch = 1;
+    choice.micro_batches = 32;
+    const Trial few = try_out(choice, basis.trials);
+    const Trial estimate = estimated(choice, basis.trials).value();
+    Choice whole = choice;
+    whole.torchtitan = std::nullopt;
+    const Trial all = try_out(whole, basis.trials);
+    EXPECT_NEAR(few.time.span.seconds() / all.time.span.seconds(), 1, 0.005) << text_of(choice);
+    const double memory =
+        static_cast<double>(few.needed().count) / static_cast<double>(all.needed().count);
+    EXPECT_LE(memory, 1.001) << text_of(choice);
+    EXPECT_GE(memory, 0.9) << text_of(choice);
+    EXPECT_NEAR(estimate.time.span.seconds() / all.time.span.seconds(), 1, 0.1) << text_of(choice);
+    EXPECT_LE(estimate.needed(), all.needed()) << text_of(choice);
+  }
 }
 
 }  // namespace
