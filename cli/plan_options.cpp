@@ -296,6 +296,9 @@ void declare_plan_options(Command& command, PlanOptions& options) {
        {"shardscope plan --model examples/models/llama_3_8b --cluster h100_sxm --world 16 "
         "--tokens-per-batch 524288 --seq 4096 -o plans/llama",
         "writes the best strategy for two nodes as a file for accelerate or DeepSpeed"},
+       {"shardscope plan --model examples/models/llama_3_8b --runtime fsdp2,torchtitan --cluster "
+        "h100_sxm --world 16 --tokens-per-batch 524288 --seq 8192 --precision bf16_mixed",
+        "ranks torchtitan's tensor, context and pipeline parallelism beside FSDP2"},
        {"shardscope plan --model examples/demo/model --runtime native --world 2 "
         "--tokens-per-batch 2048 --seq 128",
         "ranks what `train` can run on this machine after calibrate"},

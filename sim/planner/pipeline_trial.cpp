@@ -162,12 +162,35 @@ ChoiceFigures figures_of_torchtitan(const Choice& choice, const TrialInputs& inp
   return figures;
 }
 
+/// Few of many micro-batches with the allocator: what it holds beyond the tensors of few it is
+/// taken to hold beyond those of all.
+FullSimulation simulate_few(const Choice& choice, const TrialInputs& inputs) {
+  const FewMicroBatches cut = few_micro_batches(choice);
+  Choice few = choice;
+  few.micro_batches = cut.few + cut.unit;
+  const std::vector<Prediction> ranks =
+      predict_stages(torchtitan_pipeline(few, inputs), inputs.profile, false);
+  const Trial trial = try_out(choice, inputs);
+  FullSimulation result{.reserved = trial.allocated, .outside = trial.outside};
+  for (const Prediction& rank : ranks) {
+    const MemorySummary& memory = rank.summary.memory;
+    result.reserved =
+        std::max(result.reserved, trial.allocated + memory.peak_reserved - memory.peak_allocated);
+    if (rank.summary.out_of_memory) result.fits = false;
+  }
+  const Bytes memory = inputs.profile.memory;
+  if (memory > Bytes{} && result.reserved + result.outside + inputs.margin > memory)
+    result.fits = false;
+  return result;
+}
+
 FullSimulation simulate_torchtitan(const Choice& choice, const TrialInputs& inputs) {
   const Bytes memory = inputs.profile.memory;
   const auto leaves_margin = [&](const Summary& summary) {
     const Bytes needed = summary.memory.peak_reserved + summary.memory.outside;
     return !summary.out_of_memory && (memory == Bytes{} || needed + inputs.margin <= memory);
   };
+  if (few_micro_batches(choice).unit > 0) return simulate_few(choice, inputs);
   if (choice.torchtitan && inputs.findings != nullptr) {
     const Summary summary = figures_of_torchtitan(choice, inputs).summary;
     return {.reserved = summary.memory.peak_reserved,
