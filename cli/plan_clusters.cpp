@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::optional<planner::RunCost> run_of(const ClusterAnswer& one, const planner::Candidate& place) {
-  return planner::run_cost(place.summary.step_time, place.choice.mesh.world(),
+  return planner::run_cost(place.summary.step_time, planner::world_of(place.choice),
                            one.inputs.question.tokens_per_batch, one.inputs.goals);
 }
 
@@ -48,7 +48,7 @@ std::vector<Cell> cells_of(const ClusterAnswer& one, bool has_run) {
   const double hours = run ? run->gpu_hours : place->gpu_hours;
   const auto energy = planner::most_energy_kwh(hours, one.inputs.profile);
   std::vector<Cell> cells{one.cluster,
-                          std::to_string(place->choice.mesh.world()),
+                          std::to_string(planner::world_of(place->choice)),
                           planner::text_of(place->choice),
                           rounded_text(place->summary.step_time),
                           grouped(static_cast<std::int64_t>(place->summary.tokens_per_s)),
@@ -64,7 +64,7 @@ Json place_json(const ClusterAnswer& one, const planner::Candidate& place) {
   const auto run = run_of(one, place);
   const auto energy = planner::most_energy_kwh(place.gpu_hours, one.inputs.profile);
   const auto price = one.inputs.goals.price_per_gpu_hour;
-  return {{"world", place.choice.mesh.world()},
+  return {{"world", planner::world_of(place.choice)},
           {"text", planner::text_of(place.choice)},
           {"step_time_ns", place.summary.step_time.ns},
           {"step_time_low_ns", place.summary.step_time_low.ns},

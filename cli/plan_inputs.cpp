@@ -32,18 +32,17 @@ bool takes_bitsandbytes(Runtime runtime) {
 
 std::vector<Runtime> runtimes_of(const PlanOptions& options, const HardwareProfile& profile) {
   std::vector<Runtime> asked = options.asked_runtimes();
-  for (std::size_t i = 0; i < asked.size(); ++i)
-    if (std::find(asked.begin(), asked.begin() + static_cast<std::ptrdiff_t>(i), asked[i]) !=
-        asked.begin() + static_cast<std::ptrdiff_t>(i))
-      throw Error(
-          {.where = "--runtime", .what = fmt::format("{} stands twice", name_of(asked[i]))});
   const bool of_bitsandbytes = is_of_bitsandbytes(options.job.optimizer);
+  const auto refuse = [&](std::string_view runtime) {
+    return Error(
+        {.where = "--optimizer",
+         .what = fmt::format("bitsandbytes' {} is not for {}", *options.job.optimizer, runtime),
+         .way_out = "give --runtime ddp,fsdp1, or adamw"});
+  };
   for (const Runtime runtime : asked)
-    if (of_bitsandbytes && !takes_bitsandbytes(runtime))
-      throw Error({.where = "--optimizer",
-                   .what = fmt::format("bitsandbytes' {} is not for {}", *options.job.optimizer,
-                                       name_of(runtime)),
-                   .way_out = "give --runtime ddp,fsdp1, or adamw"});
+    if (of_bitsandbytes && !takes_bitsandbytes(runtime)) throw refuse(name_of(runtime));
+  if (of_bitsandbytes && options.asks_torchtitan()) throw refuse("torchtitan");
+  if (options.asks_torchtitan()) return asked;
   if (!asked.empty()) return asked;
   if (of_bitsandbytes) return {Runtime::ddp, Runtime::fsdp1};
   if (profile.device == "cpu" && !options.has_file()) return {Runtime::native};
@@ -131,9 +130,10 @@ class Resolver {
     planner::Inputs inputs =
         only_native(runtimes_) && !options_.has_file() ? of_native() : of_pytorch();
     inputs.question.runtimes = runtimes_;
+    inputs.question.torchtitan = options_.asks_torchtitan();
     inputs.question.tokens_per_batch = *options_.job.tokens_per_batch;
     set_worlds(inputs);
-    planner::sequences_per_rank(inputs.question);
+    planner::check_tokens(inputs.question);
     check_exported_batch(inputs);
     set_precisions(inputs);
     if (options_.has_file()) set_given(inputs);

@@ -15,6 +15,8 @@ namespace {
 
 /// Of --strategy: pipelines, whatever is sharded inside.
 constexpr std::string_view pipeline_word = "pipeline";
+/// Of --runtime: torchtitan's loop, which is no runtime of its own beside FSDP2.
+constexpr std::string_view torchtitan_word = "torchtitan";
 
 void declare_training(Command& command, PlanOptions& options) {
   JobOptions& job = options.job;
@@ -37,7 +39,9 @@ void declare_space(Command& command, PlanOptions& options) {
   command.option(
       "--runtime", options.runtimes,
       {"LIST",
-       "native, fsdp1, fsdp2, ddp, deepspeed (default: on GPUs all but native, on CPUs native)"});
+       "native, fsdp1, fsdp2, ddp, deepspeed, torchtitan (default: on GPUs all but native and "
+       "torchtitan, on CPUs native). torchtitan: Llama in its loop, over the axes pipeline, "
+       "replicate, shard, context and tensor"});
   command.option(
       "--strategy", options.job.strategy,
       {"LIST",
@@ -136,7 +140,22 @@ std::vector<std::string> words_of_list(std::string_view text) {
 }
 
 std::vector<Runtime> PlanOptions::asked_runtimes() const {
-  return parsed_list(runtimes, "--runtime", parse_runtime);
+  if (!runtimes) return {};
+  const std::vector<std::string> words = words_of_list(*runtimes);
+  if (words.empty()) throw Error({.where = "--runtime", .what = "the list is empty"});
+  std::vector<Runtime> asked;
+  for (const std::string& word : words) {
+    if (std::ranges::count(words, word) > 1)
+      throw Error({.where = "--runtime", .what = fmt::format("{} stands twice", word)});
+    if (word != torchtitan_word) asked.push_back(parse_runtime(word, "--runtime"));
+  }
+  return asked;
+}
+
+bool PlanOptions::asks_torchtitan() const {
+  if (!runtimes) return false;
+  const std::vector<std::string> words = words_of_list(*runtimes);
+  return std::ranges::find(words, torchtitan_word) != words.end();
 }
 
 std::vector<TrainingPrecision> PlanOptions::asked_precisions() const {
@@ -277,6 +296,9 @@ void declare_plan_options(Command& command, PlanOptions& options) {
        {"shardscope plan --model examples/models/llama_3_8b --cluster h100_sxm --world 16 "
         "--tokens-per-batch 524288 --seq 4096 -o plans/llama",
         "writes the best strategy for two nodes as a file for accelerate or DeepSpeed"},
+       {"shardscope plan --model examples/models/llama_3_8b --runtime fsdp2,torchtitan --cluster "
+        "h100_sxm --world 16 --tokens-per-batch 524288 --seq 8192 --precision bf16_mixed",
+        "ranks torchtitan's tensor, context and pipeline parallelism beside FSDP2"},
        {"shardscope plan --model examples/demo/model --runtime native --world 2 "
         "--tokens-per-batch 2048 --seq 128",
         "ranks what `train` can run on this machine after calibrate"},

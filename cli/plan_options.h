@@ -35,7 +35,8 @@ struct PlanOptions {
   std::optional<double> train_tokens, at_least, deadline_days, budget;
 
   /// What the lists say; empty: not given. Throw Error naming the option.
-  std::vector<Runtime> asked_runtimes() const;
+  std::vector<Runtime> asked_runtimes() const;  ///< without torchtitan
+  bool asks_torchtitan() const;
   std::vector<TrainingPrecision> asked_precisions() const;
   std::vector<ShardingStrategy> asked_strategies() const;
   planner::PipelinesAsked asked_pipelines() const;

@@ -36,7 +36,7 @@ constexpr int most_micro_batches_of_stages = 32;
 void leave_job_of_place(const RunFolder& folder, const planner::Choice& choice,
                         const planner::Inputs& inputs, PlanOptions& options) {
   const JobSettings settings{options.job, options.sharding, options.pytorch, options.cluster};
-  const int world = choice.mesh.world();
+  const int world = planner::world_of(choice);
   Job job = inputs.job;
   if (choice.runtime == Runtime::native) {
     job.strategy = planner::native_strategy(choice, inputs.model);

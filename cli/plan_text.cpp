@@ -23,11 +23,14 @@ std::string counted(std::int64_t number, std::string_view what) {
 std::string headline(const planner::Inputs& inputs) {
   const planner::Question& question = inputs.question;
   const std::int64_t length = question.training.length;
-  return fmt::format("{}, {} parameters, on {}: {} tokens a step, {} of {} for each rank",
+  const std::int64_t sequences = question.tokens_per_batch / length;
+  // Ranks of torchtitan may share a sequence.
+  const bool shares = question.torchtitan && question.runtimes.empty();
+  return fmt::format("{}, {} parameters, on {}: {} tokens a step, {} of {}{}",
                      inputs.model.class_name, grouped(inputs.model.parameter_elements()),
                      counted(question.world, "rank"), grouped(question.tokens_per_batch),
-                     counted(question.tokens_per_batch / length / question.world, "sequence"),
-                     length) +
+                     counted(shares ? sequences : sequences / question.world, "sequence"), length,
+                     shares ? "" : " for each rank") +
          fmt::format("\nhardware: {} ({})", inputs.profile.name, inputs.profile.source);
 }
 
@@ -226,7 +229,7 @@ std::string cost_text(double hours, const std::optional<double>& price) {
 
 /// Days, GPU-hours and money of the whole training, where its tokens are known.
 std::string run_text(const planner::Candidate& best, const planner::Inputs& inputs) {
-  const auto run = planner::run_cost(best.summary.step_time, best.choice.mesh.world(),
+  const auto run = planner::run_cost(best.summary.step_time, planner::world_of(best.choice),
                                      inputs.question.tokens_per_batch, inputs.goals);
   if (!run) return {};
   std::string text =
@@ -241,7 +244,7 @@ std::string energy_text(const planner::Candidate& best, const planner::Inputs& i
   const auto energy = planner::most_energy_kwh(best.gpu_hours, inputs.profile);
   if (!energy) return {};
   std::string text = fmt::format("energy    at most {:.4g} kWh for 10^9 tokens", *energy);
-  const auto run = planner::run_cost(best.summary.step_time, best.choice.mesh.world(),
+  const auto run = planner::run_cost(best.summary.step_time, planner::world_of(best.choice),
                                      inputs.question.tokens_per_batch, inputs.goals);
   if (run)
     text += fmt::format(

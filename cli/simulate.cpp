@@ -367,12 +367,12 @@ void take_hardware_of_run(SimulateOptions& options) {
   if (is_run && is_there(folder.hardware())) options.cluster = folder.hardware().string();
 }
 
-/// A plan's place that is a pipeline of fsdp2, which torchtitan runs.
-void take_pipeline_of_place(SimulateOptions& options) {
+/// A plan's place of torchtitan, which runs the pipelines of fsdp2, too.
+void take_torchtitan_of_place(SimulateOptions& options) {
   if (!options.sharding.choice) return;
   const planner::Choice choice = planner::read_choice(*options.sharding.choice);
-  if (!planner::is_pipelined(choice)) return;
-  options.job = options_of_pipeline(choice, std::move(options.job));
+  if (!planner::is_pipelined(choice) && !choice.torchtitan) return;
+  options.job = options_of_torchtitan(choice, std::move(options.job));
   options.sharding.runtime = torchtitan_runtime;
 }
 
@@ -384,7 +384,7 @@ ExitCode run_simulate(SimulateOptions options) {
   take_megatron_arguments(options);
   if (options.sharding.runtime == megatron_runtime) return run_megatron(options);
   take_recipe(settings_of(options), options.place, options.output);
-  take_pipeline_of_place(options);
+  take_torchtitan_of_place(options);
   if (options.sharding.runtime == torchtitan_runtime) return run_torchtitan(options);
   if (options.sharding.other_than_native()) return run_pytorch(options);
   options.pytorch.refuse_under_native();

@@ -470,14 +470,18 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   return scenario;
 }
 
-JobOptions options_of_pipeline(const planner::Choice& choice, JobOptions job) {
+JobOptions options_of_torchtitan(const planner::Choice& choice, JobOptions job) {
   const Mesh& mesh = choice.mesh;
-  job.mesh =
-      fmt::format("pipeline={},replicate={},shard={}", mesh.pipeline, mesh.replicate, mesh.shard);
-  job.strategy = mesh.shard > 1 ? name_of(choice.sharding) : name_of(ShardingStrategy::full_shard);
-  job.pipeline_schedule = name_of(choice.pipeline.schedule);
-  job.pipeline_stages = text_of_stages(choice.pipeline);
-  job.stages_per_rank = choice.pipeline.stages_per_rank;
+  job.mesh = fmt::format("pipeline={},replicate={},shard={},context={},tensor={}", mesh.pipeline,
+                         mesh.replicate, mesh.shard, planner::context_ranks(choice),
+                         planner::tensor_ranks(choice));
+  const bool shards = mesh.shard * planner::context_ranks(choice) > 1;
+  job.strategy = shards ? name_of(choice.sharding) : name_of(ShardingStrategy::full_shard);
+  if (planner::is_pipelined(choice)) {
+    job.pipeline_schedule = name_of(choice.pipeline.schedule);
+    job.pipeline_stages = text_of_stages(choice.pipeline);
+    job.stages_per_rank = choice.pipeline.stages_per_rank;
+  }
   job.batch = choice.batch;
   job.accumulate = choice.micro_batches;
   job.checkpointing = planner::text_of(choice.checkpointing);

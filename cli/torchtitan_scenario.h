@@ -30,9 +30,9 @@ struct TorchtitanScenario {
 /// Throws Error naming option or key: what does not divide, and what is not modelled.
 TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& question);
 
-/// The options that lead to a plan's pipeline of fsdp2. What they do not say (tokens, clipping,
-/// optimizer) is `job`'s.
-JobOptions options_of_pipeline(const planner::Choice& choice, JobOptions job);
+/// The options that lead to a plan's choice of torchtitan, or its pipeline of fsdp2. What they do
+/// not say (tokens, clipping, optimizer) is `job`'s.
+JobOptions options_of_torchtitan(const planner::Choice& choice, JobOptions job);
 
 /// Simulates the scenario's rank, or one rank of every stage of its pipeline, in order.
 std::vector<Prediction> predict_stages(const TorchtitanScenario& scenario,

@@ -23,6 +23,8 @@ struct ShardingKey {
   Runtime runtime = Runtime::native;
   S sharding = S::full_shard;
   int replicate = 1, shard = 1;
+  bool torchtitan = false;
+  int context = 1, tensor = 1;
   int blocks_per_unit = 1;
   bool reduces_every_micro_batch = false;
   bool overlaps = false;  ///< DeepSpeed's overlap_comm
@@ -36,6 +38,9 @@ ShardingKey sharding_key(const Choice& choice) {
           .sharding = choice.sharding,
           .replicate = choice.mesh.replicate,
           .shard = choice.mesh.shard,
+          .torchtitan = choice.torchtitan.has_value(),
+          .context = context_ranks(choice),
+          .tensor = tensor_ranks(choice),
           .blocks_per_unit = choice.blocks_per_unit,
           .reduces_every_micro_batch = choice.reduces_every_micro_batch,
           .overlaps = choice.runtime == Runtime::deepspeed && choice.prefetch != Prefetch::none,
@@ -77,6 +82,22 @@ bool shards_parameters(S sharding) {
   return sharding == S::full_shard || sharding == S::hybrid_shard;
 }
 
+/// Elements of torchtitan's units: each block's, and at last the root's.
+std::vector<std::int64_t> torchtitan_units(const Model& model) {
+  std::vector<std::int64_t> units;
+  std::int64_t root = 0;
+  for (const Parameter& parameter : model.parameters) root += parameter.elements();
+  for (const DecoderBlock& block : model.decoder->blocks) {
+    std::int64_t elements = 0;
+    for (const Parameter& parameter : model.parameters)
+      if (parameter.name.starts_with(block.module + ".")) elements += parameter.elements();
+    units.push_back(elements);
+    root -= elements;
+  }
+  units.push_back(root);
+  return units;
+}
+
 class ShardingBounder {
  public:
   ShardingBounder(const Choice& choice, const TrialInputs& inputs)
@@ -94,6 +115,10 @@ class ShardingBounder {
 
   ShardingBounds bounds() {
     ShardingBounds result;
+    if (choice_.torchtitan) {
+      torchtitan(result);
+      return result;
+    }
     switch (choice_.runtime) {
       case Runtime::native:
         native(result);
@@ -193,6 +218,46 @@ class ShardingBounder {
     if (!again && choice_.sharding != S::no_shard) result.gathered = bytes_of(elements, dtype_);
     if (choice_.offload == Offload::all) return;
     result.states = sharding.per_rank;
+    result.update = read_once(result.states);
+  }
+
+  /// FSDP2 over the ranks of shard x context, each with what an axis tensor leaves it of every
+  /// parameter: a unit for each block and one for the rest. Each micro-batch gathers and reduces.
+  void torchtitan(ShardingBounds& result) const {
+    const TorchtitanAxes& axes = *choice_.torchtitan;
+    const int ranks = choice_.mesh.shard * axes.context;
+    const Group shards = group_of(axes.tensor, ranks);
+    const Group replicas = group_of(axes.ranks() * choice_.mesh.shard, choice_.mesh.replicate);
+    const bool is_mixed = choice_.precision == TrainingPrecision::bf16_mixed;
+    const Dtype reduced = is_mixed ? Dtype::float32 : dtype_;
+    const bool again = shards_parameters(choice_.sharding);
+    PerStep& each = result.each;
+    std::int64_t largest = 0;
+    Duration all_gathers, largest_gather, all_reductions;
+    for (const std::int64_t whole : torchtitan_units(inputs_.model)) {
+      const std::int64_t elements = whole / axes.tensor;
+      const Duration gather = time(OperationKind::all_gather, elements, dtype_, shards);
+      const Duration reduction = time(OperationKind::reduce_scatter, elements, reduced, shards);
+      all_gathers += gather;
+      all_reductions += reduction;
+      if (choice_.mesh.replicate > 1)
+        each.communication.between_replicas +=
+            time(OperationKind::all_reduce, elements / ranks, reduced, replicas);
+      largest = std::max(largest, elements);
+      largest_gather = std::max(largest_gather, gather);
+      each.exposed = gather + reduction;  // at last the root's
+    }
+    each.communication.gathers =
+        all_gathers + (again ? std::max(Duration{}, all_gathers - largest_gather * 2) : Duration{});
+    each.communication.reductions = all_reductions;
+    const std::int64_t elements = elements_ / axes.tensor;
+    each.copies =
+        copied(elements + (again ? std::max<std::int64_t>(0, elements - 2 * largest) : 0)) +
+        copied(elements);
+    if (!again) result.gathered = bytes_of(elements, dtype_);
+    if (choice_.precision == TrainingPrecision::bf16) return;
+    result.states = zero_paper_states(trainable_ / axes.tensor, S::full_shard, ranks,
+                                      inputs_.training.optimizer, Precision::fp32, Dtype::float32);
     result.update = read_once(result.states);
   }
 

@@ -86,7 +86,7 @@ Precision native_precision(TrainingPrecision precision) {
   return parse_precision(name_of(precision), "precision");
 }
 
-std::string mesh_text(const Mesh& mesh) {
+std::string grid_text(const Mesh& mesh) {
   return fmt::format(" {} x {}", mesh.replicate, mesh.shard);
 }
 
@@ -98,7 +98,20 @@ std::string pipeline_text(const Choice& choice) {
   if (pipeline.stages_per_rank > 1) text += fmt::format(" x {}", pipeline.stages_per_rank);
   if (choice.mesh.replicate * choice.mesh.shard == 1) return text;
   return text + fmt::format(", {}{} inside", name_of(choice.sharding),
-                            is_hybrid(choice.sharding) ? mesh_text(choice.mesh) : "");
+                            is_hybrid(choice.sharding) ? grid_text(choice.mesh) : "");
+}
+
+/// "pipeline 4 x shard 8 x tensor 2": the axes of several ranks.
+std::string axes_text(const Choice& choice) {
+  const std::pair<std::string_view, int> axes[] = {{"pipeline", choice.mesh.pipeline},
+                                                   {"replicate", choice.mesh.replicate},
+                                                   {"shard", choice.mesh.shard},
+                                                   {"context", choice.torchtitan->context},
+                                                   {"tensor", choice.torchtitan->tensor}};
+  std::string text;
+  for (const auto& [name, size] : axes)
+    if (size > 1) text += fmt::format("{}{} {}", text.empty() ? "" : " x ", name, size);
+  return text;
 }
 
 /// Below stage 3 of DeepSpeed nothing is gathered ahead: reductions beside the backward are all.
@@ -132,15 +145,29 @@ std::string text_of(const eager::CheckpointChoice& choice) {
   return choice.every == 1 ? "full" : fmt::format("every:{}", choice.every);
 }
 
+std::string_view runtime_name(const Choice& choice) {
+  return choice.torchtitan ? "torchtitan" : name_of(choice.runtime);
+}
+
+std::string mesh_text(const Choice& choice) {
+  const std::string mesh = text_of(choice.mesh);
+  if (!choice.torchtitan) return mesh;
+  return fmt::format("{},context={},tensor={}", mesh, choice.torchtitan->context,
+                     choice.torchtitan->tensor);
+}
+
 std::string strategy_text(const Choice& choice) {
+  if (choice.torchtitan) return fmt::format("torchtitan {}", axes_text(choice));
   if (is_pipelined(choice))
     return fmt::format("{} {}", name_of(choice.runtime), pipeline_text(choice));
   return fmt::format("{} {}{}", name_of(choice.runtime), name_of(choice.sharding),
-                     is_hybrid(choice.sharding) ? mesh_text(choice.mesh) : "");
+                     is_hybrid(choice.sharding) ? grid_text(choice.mesh) : "");
 }
 
 std::vector<std::string> unusual_settings(const Choice& choice) {
   std::vector<std::string> settings;
+  if (choice.torchtitan && zero_stage(choice.sharding) == 2)
+    settings.emplace_back("parameters kept after forward");
   if (choice.blocks_per_unit == 0) settings.emplace_back("one unit");
   if (choice.blocks_per_unit > 1)
     settings.push_back(fmt::format("units of {}", choice.blocks_per_unit));
@@ -160,7 +187,13 @@ std::vector<std::string> unusual_settings(const Choice& choice) {
 }
 
 std::string text_of(const Choice& choice) {
-  std::string text = fmt::format("{}, batch {}", strategy_text(choice), choice.batch);
+  std::string text = strategy_text(choice);
+  if (choice.torchtitan && is_pipelined(choice)) {
+    text += fmt::format(", {}", name_of(choice.pipeline.schedule));
+    if (choice.pipeline.stages_per_rank > 1)
+      text += fmt::format(" with {} stages a rank", choice.pipeline.stages_per_rank);
+  }
+  text += fmt::format(", batch {}", choice.batch);
   if (choice.micro_batches > 1) text += fmt::format(" x {}", choice.micro_batches);
   if (choice.reduces_every_micro_batch) text += " each reduced";
   for (const std::string& setting : unusual_settings(choice)) text += ", " + setting;

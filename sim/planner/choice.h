@@ -21,13 +21,22 @@ namespace shardscope::planner {
 /// with the prefetch bucket, none neither of the two. ddp gathers nothing: none.
 enum class Prefetch : std::uint8_t { none, post, pre, both };
 
+/// What torchtitan's loop has inside a rank of the mesh: context x tensor ranks.
+struct TorchtitanAxes {
+  int context = 1;
+  int tensor = 1;
+  int ranks() const { return context * tensor; }
+  bool operator==(const TorchtitanAxes&) const = default;
+};
+
 struct Choice {
+  /// Of torchtitan's loop fsdp2.
   Runtime runtime = Runtime::native;
   /// deepspeed: no_shard to full_shard are stages 0 to 3, hybrid_shard is stage 3 whose second copy
   /// is shared by mesh.shard ranks (zero_hpz_partition_size).
   ShardingStrategy sharding = ShardingStrategy::full_shard;
-  Mesh mesh;                ///< pipeline x replicate x shard is the world
-  PipelineChoice pipeline;  ///< native, where the mesh has a pipeline
+  Mesh mesh;  ///< pipeline x replicate x shard is the world, but for torchtitan's axes
+  PipelineChoice pipeline;  ///< native and torchtitan, where the mesh has a pipeline
   int blocks_per_unit = 1;  ///< gathered and reduced together; 0: the whole model is one unit
   Prefetch prefetch = Prefetch::none;
   std::int64_t batch = 1;  ///< sequences of a rank's micro-batch
@@ -37,10 +46,25 @@ struct Choice {
   eager::CheckpointChoice checkpointing;
   Offload offload = Offload::none;
   TrainingPrecision precision = TrainingPrecision::bf16_mixed;
+  std::optional<TorchtitanAxes> torchtitan = {};  ///< none: another loop, or fsdp2's pipelines
   bool operator==(const Choice&) const = default;
 };
 
 inline bool is_pipelined(const Choice& choice) { return choice.mesh.pipeline > 1; }
+/// The ranks that the choice is of.
+inline int world_of(const Choice& choice) {
+  return choice.mesh.world() * (choice.torchtitan ? choice.torchtitan->ranks() : 1);
+}
+inline int tensor_ranks(const Choice& choice) {
+  return choice.torchtitan ? choice.torchtitan->tensor : 1;
+}
+inline int context_ranks(const Choice& choice) {
+  return choice.torchtitan ? choice.torchtitan->context : 1;
+}
+/// "fsdp2"; of torchtitan's loop "torchtitan".
+std::string_view runtime_name(const Choice& choice);
+/// "replicate=1,shard=16,context=1,tensor=8"; without torchtitan the mesh's.
+std::string mesh_text(const Choice& choice);
 
 std::string_view name_of(Prefetch prefetch);
 /// What the runtime does unless it is told otherwise, as `simulate` predicts it.
@@ -50,7 +74,8 @@ Prefetch usual_prefetch(Runtime runtime, ShardingStrategy sharding);
 /// runtime's usual setting is said, the rest is not.
 std::string text_of(const Choice& choice);
 /// "fsdp2 hybrid_shard 4 x 8" (replicas x shards; "fsdp2 full_shard" where that says it all),
-/// "native 1F1B pipeline of 4, full_shard inside" ("of 4 x 2": ranks x stages of each).
+/// "native 1F1B pipeline of 4, full_shard inside" ("of 4 x 2": ranks x stages of each);
+/// "torchtitan pipeline 4 x shard 8 x tensor 2".
 std::string strategy_text(const Choice& choice);
 /// What text_of says beside it: "batch 8 x 2, bf16_mixed".
 std::string settings_text(const Choice& choice);

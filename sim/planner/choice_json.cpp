@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <charconv>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
 
+#include "core/base/error.h"
 #include "core/format/json_reader.h"
 
 namespace shardscope::planner {
@@ -44,12 +48,33 @@ PipelineChoice read_pipeline(const JsonValue& json) {
   return pipeline;
 }
 
+/// Of torchtitan's axes the two inside a rank of the mesh are the last.
+void read_mesh(const std::string& text, const std::string& where, bool is_torchtitan,
+               Choice& choice) {
+  const std::size_t inside = text.find(",context=");
+  choice.mesh = parse_mesh(text.substr(0, is_torchtitan ? inside : text.npos), where);
+  if (!is_torchtitan) return;
+  const auto size = [&](std::string_view axis) {
+    const std::size_t at = text.find(axis);
+    int ranks = 0;
+    if (at == text.npos ||
+        std::from_chars(text.data() + at + axis.size(), text.data() + text.size(), ranks).ec !=
+            std::errc() ||
+        ranks < 1)
+      throw Error({.where = where,
+                   .what = fmt::format("\"{}\" has no size of {}", text, axis),
+                   .way_out = "write pipeline=1,replicate=1,shard=16,context=1,tensor=8"});
+    return ranks;
+  };
+  choice.torchtitan = {.context = size(",context="), .tensor = size(",tensor=")};
+}
+
 }  // namespace
 
 std::string choice_json(const Choice& choice) {
-  nlohmann::ordered_json json{{"runtime", name_of(choice.runtime)},
+  nlohmann::ordered_json json{{"runtime", runtime_name(choice)},
                               {"strategy", name_of(choice.sharding)},
-                              {"mesh", text_of(choice.mesh)},
+                              {"mesh", mesh_text(choice)},
                               {"blocks_per_unit", choice.blocks_per_unit},
                               {"prefetch", name_of(choice.prefetch)},
                               {"batch", choice.batch},
@@ -68,9 +93,11 @@ Choice read_choice(const std::filesystem::path& path) {
   const auto text = [&](std::string_view key) { return file.at(key).string(); };
   const auto where = [&](std::string_view key) { return file.at(key).where(); };
   Choice choice;
-  choice.runtime = parse_runtime(text("runtime"), where("runtime"));
+  const bool is_torchtitan = text("runtime") == "torchtitan";
+  choice.runtime =
+      is_torchtitan ? Runtime::fsdp2 : parse_runtime(text("runtime"), where("runtime"));
   choice.sharding = parse_sharding_strategy(text("strategy"), where("strategy"));
-  choice.mesh = parse_mesh(text("mesh"), where("mesh"));
+  read_mesh(text("mesh"), where("mesh"), is_torchtitan, choice);
   choice.blocks_per_unit = size_of(file.at("blocks_per_unit"), 0);
   choice.prefetch = named(file.at("prefetch"), std::array{Prefetch::none, Prefetch::post,
                                                           Prefetch::pre, Prefetch::both});

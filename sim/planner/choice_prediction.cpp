@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sim/planner/pipeline_trial.h"
+#include "sim/planner/torchtitan_pipeline.h"
 
 namespace shardscope::planner {
 namespace {
@@ -33,6 +34,9 @@ void restate(Summary& summary, const Accounting& time, double more) {
 
 Prediction predict(Schedule schedule, const Choice& choice, const TrialInputs& inputs,
                    bool with_band) {
+  if (choice.torchtitan)
+    return predict_alone(std::move(schedule), torchtitan_pipeline(choice, inputs), inputs.profile,
+                         with_band);
   if (choice.runtime != Runtime::native)
     return predict(std::move(schedule), pytorch_training(choice, inputs), inputs.model,
                    inputs.profile, with_band);

@@ -10,6 +10,7 @@
 #include "core/model/exported_step.h"
 #include "core/native/native_abilities.h"
 #include "sim/planner/enumerate_pipelines.h"
+#include "sim/planner/enumerate_torchtitan.h"
 
 namespace shardscope::planner {
 namespace {
@@ -82,11 +83,14 @@ class Enumerator {
   Enumerator(const Model& model, const Question& question)
       : model_(model),
         question_(question),
-        blocks_(static_cast<int>(eager::checkpointing_of(model, {.every = 1}).modules.size())),
-        sequences_(sequences_per_rank(question)) {}
+        blocks_(static_cast<int>(eager::checkpointing_of(model, {.every = 1}).modules.size())) {
+    check_tokens(question);
+    if (!question.runtimes.empty()) sequences_ = sequences_per_rank(question);
+  }
 
   Enumeration run() {
     for (const Runtime runtime : question_.runtimes) add(runtime);
+    if (question_.torchtitan) add(enumerate_torchtitan(model_, question_));
     say_where_pipelines_are();
     return std::move(result_);
   }
@@ -111,13 +115,16 @@ class Enumerator {
       else
         add(runtime, sharding);
     }
-    const bool has_pipelines = (runtime == Runtime::native && question_.pipelines) ||
-                               (runtime == Runtime::fsdp2 && question_.torchtitan_pipelines);
-    if (has_pipelines) add_pipelines(runtime);
+    const bool has_pipelines =
+        (runtime == Runtime::native && question_.pipelines) ||
+        (runtime == Runtime::fsdp2 && question_.torchtitan_pipelines && !question_.torchtitan);
+    if (has_pipelines) add(enumerate_pipelines(model_, question_, runtime, precisions_of(runtime)));
   }
 
   void say_where_pipelines_are() {
-    if (!question_.pipelines || contains(question_.runtimes, Runtime::native)) return;
+    if (!question_.pipelines || contains(question_.runtimes, Runtime::native) ||
+        question_.torchtitan)
+      return;
     if (!contains(question_.runtimes, Runtime::fsdp2))
       drop("pipelines",
            "only those of torchtitan (--runtime fsdp2) and of the native runtime (--runtime "
@@ -126,8 +133,7 @@ class Enumerator {
       drop("fsdp2 pipeline", "takes long to weigh: only where --strategy asks for pipeline");
   }
 
-  void add_pipelines(Runtime runtime) {
-    Enumeration found = enumerate_pipelines(model_, question_, runtime, precisions_of(runtime));
+  void add(Enumeration found) {
     std::ranges::move(found.choices, std::back_inserter(result_.choices));
     for (Dropped& one : found.dropped) drop(std::move(one.strategy), std::move(one.why));
   }
@@ -241,7 +247,7 @@ class Enumerator {
   const Model& model_;
   const Question& question_;
   int blocks_;
-  std::int64_t sequences_;
+  std::int64_t sequences_ = 0;  ///< of a rank; not of torchtitan
   Enumeration result_;
 };
 
@@ -266,14 +272,16 @@ std::vector<std::int64_t> divisors_of(std::int64_t number) {
 }
 
 bool shares_evenly(const Question& question, int world) {
-  return question.tokens_per_batch >= 1 &&
-         question.tokens_per_batch % (question.training.length * world) == 0;
+  const bool is_torchtitan_alone = question.torchtitan && question.runtimes.empty();
+  const std::int64_t unit = question.training.length * (is_torchtitan_alone ? 1 : world);
+  return question.tokens_per_batch >= 1 && question.tokens_per_batch % unit == 0;
 }
 
 std::int64_t sequences_per_rank(const Question& question) {
   const std::int64_t length = question.training.length;
   const std::int64_t unit = length * question.world;
-  if (shares_evenly(question, question.world)) return question.tokens_per_batch / unit;
+  if (question.tokens_per_batch >= 1 && question.tokens_per_batch % unit == 0)
+    return question.tokens_per_batch / unit;
   std::string way_out = nearest_multiples(question.tokens_per_batch, unit);
   const std::int64_t sequences = question.tokens_per_batch / length;
   if (sequences >= 1 && question.tokens_per_batch % length == 0) {
@@ -289,6 +297,19 @@ std::int64_t sequences_per_rank(const Question& question) {
                            question.tokens_per_batch, length, question.world,
                            question.world == 1 ? "" : "s"),
        .way_out = std::move(way_out)});
+}
+
+void check_tokens(const Question& question) {
+  if (shares_evenly(question, question.world)) return;
+  if (!question.torchtitan || !question.runtimes.empty()) {
+    sequences_per_rank(question);
+    return;
+  }
+  const std::int64_t length = question.training.length;
+  throw Error({.where = "--tokens-per-batch",
+               .what = fmt::format("{} tokens are not a whole number of sequences of {}",
+                                   question.tokens_per_batch, length),
+               .way_out = nearest_multiples(question.tokens_per_batch, length)});
 }
 
 std::vector<Mesh> meshes_of(S sharding, int world) {

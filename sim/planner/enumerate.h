@@ -20,6 +20,9 @@ struct Question {
   bool pipelines = true;  ///< are left open: those of the native runtime
   /// So are those of fsdp2, which torchtitan runs.
   bool torchtitan_pipelines = false;
+  /// torchtitan's loop beside the runtimes, with its axes tensor and context, and its pipelines.
+  bool torchtitan = false;
+  int ranks_per_node = 0;  ///< among which an axis tensor stays; 0: all are one node
 };
 
 /// A strategy that cannot be, or is not looked at.
@@ -40,8 +43,11 @@ Enumeration enumerate(const Model& model, const Question& question);
 
 /// Sequences of one rank and step. Throws as `enumerate` does.
 std::int64_t sequences_per_rank(const Question& question);
+/// Throws Error as `enumerate` does. torchtitan alone needs whole sequences only: ranks may share
+/// one.
+void check_tokens(const Question& question);
 
-/// Whether `world` ranks share the tokens of a step evenly.
+/// Whether `world` ranks share the tokens of a step evenly; of torchtitan alone see check_tokens.
 bool shares_evenly(const Question& question, int world);
 
 /// How `world` ranks can stand for this strategy; of a hybrid none where they are no grid.

@@ -51,13 +51,15 @@ std::vector<Inside> insides_of(Runtime runtime, int ranks) {
 class PipelineEnumerator {
  public:
   PipelineEnumerator(const Model& model, const Question& question, Runtime runtime,
-                     const std::vector<TrainingPrecision>& precisions)
+                     const std::vector<TrainingPrecision>& precisions,
+                     const std::optional<TorchtitanAxes>& axes)
       : model_(model),
         question_(question),
         runtime_(runtime),
         precisions_(precisions),
+        axes_(axes),
         blocks_(model.decoder ? static_cast<int>(model.decoder->blocks.size()) : 0),
-        sequences_(sequences_per_rank(question)) {}
+        sequences_(question.tokens_per_batch / question.training.length) {}
 
   Enumeration run() {
     if (const std::string why = why_none(); !why.empty()) {
@@ -85,7 +87,8 @@ class PipelineEnumerator {
                         .mesh = inside.mesh,
                         .pipeline = pipeline,
                         .prefetch = usual_prefetch(runtime_, inside.sharding),
-                        .precision = precision};
+                        .precision = precision,
+                        .torchtitan = axes_};
           choice.mesh.pipeline = ranks;
           if (has(choice)) add_checkpointings(choice);
         }
@@ -124,7 +127,8 @@ class PipelineEnumerator {
   }
 
   void drop(std::string why) {
-    Dropped dropped{fmt::format("{} pipeline", name_of(runtime_)), std::move(why)};
+    Dropped dropped{fmt::format("{} pipeline", axes_ ? "torchtitan" : name_of(runtime_)),
+                    std::move(why)};
     if (std::ranges::find(result_.dropped, dropped) == result_.dropped.end())
       result_.dropped.push_back(std::move(dropped));
   }
@@ -150,8 +154,10 @@ class PipelineEnumerator {
 
   /// Of blocks, and of GPipe's whole stages.
   void add_checkpointings(Choice choice) {
-    constexpr eager::CheckpointChoice of_blocks[] = {
+    std::vector<eager::CheckpointChoice> of_blocks{
         {}, {.every = 1}, {.every = 1, .selective = true}};
+    // torchtitan's usual one.
+    if (axes_) of_blocks.push_back({.every = 2});
     for (const eager::CheckpointChoice& checkpointing : of_blocks) {
       choice.checkpointing = checkpointing;
       if (runs_again_for_each_weight(choice))
@@ -172,7 +178,12 @@ class PipelineEnumerator {
 
   void add_batches(Choice choice) {
     // The ranks of a stage share the step's sequences.
-    const std::int64_t sequences = sequences_ * choice.mesh.pipeline;
+    const std::int64_t copies = std::int64_t{choice.mesh.replicate} * choice.mesh.shard;
+    if (sequences_ % copies != 0) {
+      has_uneven_sequences_ = true;
+      return;
+    }
+    const std::int64_t sequences = sequences_ / copies;
     const std::int64_t stages =
         std::int64_t{choice.mesh.pipeline} * choice.pipeline.stages_per_rank;
     for (const std::int64_t micro_batches : divisors_of(sequences)) {
@@ -202,6 +213,9 @@ class PipelineEnumerator {
       drop(fmt::format(
           "those of more than {} forwards a step (stages x micro-batches) are not weighed",
           most_forwards));
+    if (has_uneven_sequences_)
+      drop(fmt::format("{} sequences of a step do not divide over the ranks of some stages",
+                       sequences_));
     if (result_.choices.empty() && !has_too_few_layers_ && !has_enough_micro_batches_)
       drop("each rank of a stage has fewer sequences a step than there are stages");
   }
@@ -210,18 +224,20 @@ class PipelineEnumerator {
   const Question& question_;
   Runtime runtime_;
   const std::vector<TrainingPrecision>& precisions_;
+  const std::optional<TorchtitanAxes>& axes_;
   int blocks_;
-  std::int64_t sequences_;  ///< of a rank without a pipeline
+  std::int64_t sequences_;  ///< of a step
   bool has_too_few_layers_ = false, has_too_many_forwards_ = false;
-  bool has_enough_micro_batches_ = false;
+  bool has_enough_micro_batches_ = false, has_uneven_sequences_ = false;
   Enumeration result_;
 };
 
 }  // namespace
 
 Enumeration enumerate_pipelines(const Model& model, const Question& question, Runtime runtime,
-                                const std::vector<TrainingPrecision>& precisions) {
-  return PipelineEnumerator(model, question, runtime, precisions).run();
+                                const std::vector<TrainingPrecision>& precisions,
+                                const std::optional<TorchtitanAxes>& axes) {
+  return PipelineEnumerator(model, question, runtime, precisions, axes).run();
 }
 
 }  // namespace shardscope::planner

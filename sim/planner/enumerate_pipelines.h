@@ -1,6 +1,7 @@
 // The pipelines among the ways to train that a question leaves open.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "sim/planner/enumerate.h"
@@ -11,9 +12,10 @@ namespace shardscope::planner {
 /// every number of stages that divides them under every schedule of `weighed_schedules`, with every
 /// sharding that the ranks of a stage can have inside, and micro-batches that are at least as many
 /// as the stages. `precisions`: that the runtime has. Why there are none, or not all, is said in
-/// `dropped`.
+/// `dropped`. `axes`: of torchtitan's loop, beside the question's ranks.
 Enumeration enumerate_pipelines(const Model& model, const Question& question, Runtime runtime,
-                                const std::vector<TrainingPrecision>& precisions);
+                                const std::vector<TrainingPrecision>& precisions,
+                                const std::optional<TorchtitanAxes>& axes = {});
 
 /// A schedule with the stages that a rank has in it.
 struct WeighedSchedule {

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/pytorch/runtimes/training/requested_setup.h"
+#include "sim/planner/torchtitan_estimate.h"
 
 namespace shardscope::planner {
 namespace {
@@ -75,12 +76,12 @@ bool is_sparse(const eager::CheckpointChoice& checkpointing) { return checkpoint
 }  // namespace
 
 double estimate_slack(const Choice& choice) {
+  if (is_rough(choice)) return 0;
   return choice.runtime == Runtime::deepspeed ? 0.02 : 0.005;
 }
 
 std::string Findings::key_of(const Choice& choice, int blocks) {
-  return fmt::format("{}; {} x {}; {}", text_of(choice), choice.mesh.replicate, choice.mesh.shard,
-                     blocks);
+  return fmt::format("{}; {}; {}", text_of(choice), mesh_text(choice), blocks);
 }
 
 std::optional<Schedule> Findings::take_recording(const Choice& choice) {
@@ -115,11 +116,14 @@ TrialInputs with_blocks(const TrialInputs& inputs, int blocks) {
           .native_target = inputs.native_target,
           .allocator = inputs.allocator,
           .margin = inputs.margin,
-          .recordings = &inputs.findings->of_meshes()};
+          .recordings = &inputs.findings->of_meshes(),
+          .uncut = &inputs.model,
+          .blocks = blocks};
 }
 
 std::optional<Trial> estimated(const Choice& choice, const TrialInputs& inputs,
                                const std::stop_token& stop, int periods) {
+  if (is_rough(choice)) return estimated_pipeline(choice, inputs);
   if (inputs.findings == nullptr || choice.runtime == Runtime::native || is_pipelined(choice))
     return std::nullopt;
   const int blocks = inputs.findings->shallow().blocks();

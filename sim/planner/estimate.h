@@ -8,7 +8,9 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 
+#include "sim/planner/choice_prediction.h"
 #include "sim/planner/mesh_recordings.h"
 #include "sim/planner/pipeline_costs.h"
 #include "sim/planner/plain_step.h"
@@ -37,6 +39,14 @@ class Findings {
   std::optional<ModelCosts> parts(const PlainKey& key) const { return found(parts_, key); }
   void keep(const PlainKey& key, const ModelCosts& costs) { keep(parts_, key, costs); }
 
+  /// What a pipeline of torchtitan was predicted to do on devices of so much memory.
+  std::optional<ChoiceFigures> figures(const Choice& choice, Bytes memory) const {
+    return found(figures_, std::pair(key_of(choice, 0), memory.count));
+  }
+  void keep(const Choice& choice, Bytes memory, const ChoiceFigures& figures) {
+    keep(figures_, std::pair(key_of(choice, 0), memory.count), figures);
+  }
+
   /// Of trials, with any number of blocks.
   MeshRecordings& of_meshes() { return of_meshes_; }
 
@@ -64,6 +74,7 @@ class Findings {
   ShallowModels shallow_;
   mutable std::mutex mutex_;
   std::map<std::string, Trial> trials_;
+  std::map<std::pair<std::string, std::int64_t>, ChoiceFigures> figures_;
   std::map<PlainKey, PlainStep> plain_;
   std::map<PlainKey, ModelCosts> parts_;
   struct KeptRecording {
@@ -73,6 +84,12 @@ class Findings {
   std::list<KeptRecording> recordings_;  ///< the oldest first
   MeshRecordings of_meshes_;
 };
+
+/// Its estimate is its stages' timeline (sim/planner/torchtitan_estimate.h), which tells near-equal
+/// ones apart only as far as a trial of one of them corrects it.
+inline bool is_rough(const Choice& choice) {
+  return choice.torchtitan.has_value() && is_pipelined(choice);
+}
 
 /// By how much an estimated time may be above the trial's without misleading a search. It may be
 /// far below, where a few blocks wait for other things than many do. DeepSpeed's buckets end at

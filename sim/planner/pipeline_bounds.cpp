@@ -132,22 +132,30 @@ class StageCommunication {
       : choice_(choice), inputs_(inputs), dtypes_(dtypes_of(precision)) {}
 
   Duration of(int rank, const PartElements& elements) const {
+    return std::max(reduction(rank, elements),
+                    zero_stage(choice_.sharding) == 3 ? gather(rank, elements) : Duration{});
+  }
+
+  Duration reduction(int rank, const PartElements& elements) const {
     const Mesh& mesh = choice_.mesh;
-    const int ranks = mesh.replicate * mesh.shard;
-    if (ranks == 1) return {};
-    const Group all = group(rank * ranks, ranks), shards = group(rank * ranks, mesh.shard);
+    if (ranks() == 1) return {};
     const bool hybrid = mesh.shard > 1 && mesh.replicate > 1;
-    const Duration reduction = time(OperationKind::reduce_scatter, elements.trained,
-                                    dtypes_.gradients, hybrid ? shards : all);
-    const bool gathers = zero_stage(choice_.sharding) == 3;
-    return std::max(reduction,
-                    gathers ? time(OperationKind::all_gather, elements.all, dtypes_.compute, shards)
-                            : Duration{});
+    return time(OperationKind::reduce_scatter, elements.trained, dtypes_.gradients,
+                group(first(rank), hybrid ? mesh.shard : ranks()));
+  }
+
+  Duration gather(int rank, const PartElements& elements) const {
+    if (ranks() == 1) return {};
+    return time(OperationKind::all_gather, elements.all, dtypes_.compute,
+                group(first(rank), choice_.mesh.shard));
   }
 
  private:
-  static Group group(int first, int size) {
-    return {.name = {}, .ranks = Ranks::spaced(first, 1, static_cast<std::size_t>(size))};
+  int ranks() const { return choice_.mesh.replicate * choice_.mesh.shard; }
+  int first(int rank) const { return rank * ranks() * tensor_ranks(choice_); }
+  Group group(int first, int size) const {
+    return {.name = {},
+            .ranks = Ranks::spaced(first, tensor_ranks(choice_), static_cast<std::size_t>(size))};
   }
   Duration time(OperationKind kind, std::int64_t elements, Dtype dtype, const Group& group) const {
     return inputs_.costs.collective_time(kind, bytes_of(elements, dtype), group);
@@ -158,10 +166,16 @@ class StageCommunication {
   PrecisionDtypes dtypes_;
 };
 
+/// torchtitan's is no strategy of the native runtime.
+Precision precision_of(const Choice& choice, const TrialInputs& inputs) {
+  if (choice.torchtitan) return parse_precision(name_of(choice.precision), "precision");
+  return native_strategy(choice, inputs.model).precision;
+}
+
 /// FSDP2 shards all of them, and keeps the parameters in float32 without copies where it computes
 /// in bfloat16.
 ModelStates states_of(const Choice& choice, std::int64_t trained, const TrialInputs& inputs) {
-  const Precision precision = native_strategy(choice, inputs.model).precision;
+  const Precision precision = precision_of(choice, inputs);
   const Optimizer& optimizer = inputs.training.optimizer;
   if (choice.runtime == Runtime::native)
     return zero_paper_states(trained, choice.sharding, choice.mesh.shard, optimizer, precision,
@@ -194,7 +208,7 @@ Bytes held_unsharded(const Choice& choice, std::int64_t trained, const KeptOfSta
 /// Logits of all micro-batches.
 Bytes outputs_of(const Choice& choice, const TrialInputs& inputs) {
   const std::int64_t tokens = choice.batch * choice.micro_batches * inputs.training.length;
-  return bytes_of(tokens * inputs.model.decoder->vocabulary,
+  return bytes_of(tokens * inputs.model.decoder->vocabulary / tensor_ranks(choice),
                   compute_dtype(choice.precision).value_or(parameter_dtype(choice.precision)));
 }
 
@@ -214,6 +228,7 @@ std::vector<WholeOfStage> whole_of_stages(const Choice& choice, const std::vecto
   for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
     std::int64_t trained = 0;
     for (int block = 0; block < blocks[stage]; ++block) trained += model.blocks[next++].trained;
+    trained /= tensor_ranks(choice);
     if (keeps_parameters) stages[stage].parameters = bytes_of(trained, gathered);
     // Weights' gradients of a split backward may stay in the dtype that computes.
     stages[stage].gradients =
@@ -221,7 +236,7 @@ std::vector<WholeOfStage> whole_of_stages(const Choice& choice, const std::vecto
   }
   const std::int64_t tokens = choice.batch * inputs.training.length;
   stages.back().output =
-      bytes_of(tokens * inputs.model.decoder->vocabulary,
+      bytes_of(tokens * inputs.model.decoder->vocabulary / tensor_ranks(choice),
                compute_dtype(choice.precision).value_or(parameter_dtype(choice.precision)));
   return stages;
 }
@@ -340,40 +355,117 @@ PipelineBounds::PipelineBounds(std::span<const Choice> choices, const TrialInput
   }
 }
 
+/// What follows from how layers are dealt out.
+struct PipelineBounds::Dealt {
+  PipelineSetup setup;
+  std::vector<int> blocks;  ///< by stage
+  StageCosts stages;
+  std::vector<PartElements> elements;  ///< by rank: of one that shares it
+};
+
+PipelineBounds::Dealt PipelineBounds::dealt(const Choice& choice) const {
+  Dealt result{.setup = setup_of(choice), .blocks = {}, .stages = {}, .elements = {}};
+  result.blocks =
+      blocks_of_stages(inputs_.model, choice.pipeline, result.setup.stages(), "--pipeline-stages");
+  result.stages = stage_costs(costs_.at(plain_key(choice)), result.blocks);
+  result.elements = elements_of_ranks(elements_, result.blocks, result.setup);
+  for (PartElements& part : result.elements) {
+    part.trained /= tensor_ranks(choice);
+    part.all /= tensor_ranks(choice);
+  }
+  return result;
+}
+
+StageTimes PipelineBounds::times_of(const Choice& choice, const Dealt& dealt) const {
+  const StageCommunication communication(choice, inputs_, precision_of(choice, inputs_));
+  StageTimes times{
+      .costs = dealt.stages, .first_gather = {}, .gathers = {}, .reductions = {}, .updates = {}};
+  if (choice.mesh.shard > 1) {
+    const std::int64_t embedding = elements_.embedding.all / tensor_ranks(choice);
+    times.first_gather = communication.gather(0, {.trained = embedding, .all = embedding});
+  }
+  for (int rank = 0; rank < dealt.setup.ranks; ++rank) {
+    const PartElements& elements = dealt.elements[static_cast<std::size_t>(rank)];
+    const ModelStates states = states_of(choice, elements.trained, inputs_);
+    times.gathers.push_back(communication.gather(rank, elements));
+    times.reductions.push_back(communication.reduction(rank, elements));
+    times.updates.push_back((states.parameters + states.gradients + states.optimizer_states) /
+                            inputs_.profile.memory_bandwidth);
+  }
+  return times;
+}
+
+StageTimes PipelineBounds::times_of(const Choice& choice) const {
+  if (costs_.at(plain_key(choice)).blocks.empty())
+    throw Error({.where = text_of(choice), .what = "its stages cannot be recorded"});
+  return times_of(choice, dealt(choice));
+}
+
+/// By rank, beside sharded parameters and optimizer states.
+std::vector<Bytes> PipelineBounds::held(const Choice& choice, const Dealt& dealt) const {
+  const std::vector<ActionOrder>& orders = orders_.at(order_key(dealt.setup));
+  const auto compute = [&] {
+    const int again = checkpointed_micro_batches(choice.pipeline.checkpoint, choice.micro_batches);
+    const std::vector<WholeOfStage> whole =
+        whole_of_stages(choice, dealt.blocks, elements_, inputs_);
+    std::vector<Bytes> ranks;
+    for (std::size_t rank = 0; rank < orders.size(); ++rank) {
+      const Bytes kept = kept_in_order(orders[rank], dealt.stages, again);
+      if (choice.runtime == Runtime::native) {
+        ranks.push_back(kept);
+        continue;
+      }
+      const bool is_last = rank + 1 == orders.size();
+      ranks.push_back(held_unsharded(choice, dealt.elements[rank].trained,
+                                     {.of_micro_batch = dealt.stages.kept[rank],
+                                      .most = kept,
+                                      .outputs = is_last ? outputs_of(choice, inputs_) : Bytes{}}));
+      if (choice.precision != TrainingPrecision::bf16)
+        ranks.back() = std::max(
+            ranks.back(), held_in_order(orders[rank], dealt.stages, whole, choice.micro_batches));
+    }
+    return ranks;
+  };
+  if (!choice.torchtitan) return compute();
+  const auto [known, is_new] =
+      held_.try_emplace(HeldKey{order_key(dealt.setup), dealt.blocks, plain_key(choice),
+                                zero_stage(choice.sharding) == 3, choice.mesh.shard > 1});
+  if (is_new) known->second = compute();
+  return known->second;
+}
+
 Bounds PipelineBounds::of(const Choice& choice) const {
-  const ModelCosts& model = costs_.at(plain_key(choice));
-  if (model.blocks.empty()) return {};
-  const PipelineSetup setup = setup_of(choice);
-  const std::vector<int> blocks =
-      blocks_of_stages(inputs_.model, choice.pipeline, setup.stages(), "--pipeline-stages");
-  const StageCosts stages = stage_costs(model, blocks);
+  if (costs_.at(plain_key(choice)).blocks.empty()) return {};
+  const Dealt dealt = this->dealt(choice);
+  const PipelineSetup& setup = dealt.setup;
   const int again = checkpointed_micro_batches(choice.pipeline.checkpoint, choice.micro_batches);
-  const std::vector<PartElements> elements = elements_of_ranks(elements_, blocks, setup);
-  const std::vector<WholeOfStage> whole = whole_of_stages(choice, blocks, elements_, inputs_);
-  const Precision precision = native_strategy(choice, inputs_.model).precision;
-  const StageCommunication communication(choice, inputs_, precision);
+  const std::vector<Bytes> held = this->held(choice, dealt);
+  const StageCommunication communication(choice, inputs_, precision_of(choice, inputs_));
   const Duration computing =
-      on_shared_cores(pipeline_time_bound(setup, stages, again), choice, inputs_.profile);
-  Bounds bounds{.time = std::max(computing, pipeline_host_bound(setup, stages)), .memory = {}};
+      on_shared_cores(pipeline_time_bound(setup, dealt.stages, again), choice, inputs_.profile);
+  Bounds bounds{.time = std::max(computing, pipeline_host_bound(setup, dealt.stages)),
+                .memory = {}};
   for (int rank = 0; rank < setup.ranks; ++rank) {
     const auto at = static_cast<std::size_t>(rank);
-    const ModelStates states = states_of(choice, elements[at].trained, inputs_);
-    const Bytes kept = kept_in_order(orders_.at(order_key(setup))[at], stages, again);
-    bounds.time = std::max(bounds.time, communication.of(rank, elements[at]));
-    if (choice.runtime != Runtime::native && choice.precision != TrainingPrecision::bf16) {
-      const Bytes held =
-          held_in_order(orders_.at(order_key(setup))[at], stages, whole, choice.micro_batches);
-      bounds.memory = std::max(bounds.memory, states.parameters + states.optimizer_states + held);
-    }
+    const ModelStates states = states_of(choice, dealt.elements[at].trained, inputs_);
+    if (!choice.torchtitan)
+      bounds.time = std::max(bounds.time, communication.of(rank, dealt.elements[at]));
     const Bytes beside =
-        choice.runtime == Runtime::native
-            ? std::max(kept, states.gradients)
-            : held_unsharded(
-                  choice, elements[at].trained,
-                  {.of_micro_batch = stages.kept[at],
-                   .most = kept,
-                   .outputs = rank + 1 == setup.ranks ? outputs_of(choice, inputs_) : Bytes{}});
+        choice.runtime == Runtime::native ? std::max(held[at], states.gradients) : held[at];
     bounds.memory = std::max(bounds.memory, states.parameters + states.optimizer_states + beside);
+    // At the step's end the last stage joins its outputs in one more tensor.
+    if (choice.torchtitan && rank == rank_of_stages(setup).back())
+      bounds.memory = std::max(bounds.memory, states.parameters + states.optimizer_states +
+                                                  outputs_of(choice, inputs_) * 2);
+  }
+  if (!choice.torchtitan) return bounds;
+  bounds.memory += inputs_.profile.context_memory.value_or(Bytes{});
+  const StageTimes times = times_of(choice, dealt);
+  const std::vector<Duration> ranks = pipeline_rank_bounds(setup, dealt.stages, again);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const Duration reduction = has_single_stage(setup.kind) ? times.reductions[rank] : Duration{};
+    bounds.time =
+        std::max(bounds.time, times.first_gather + ranks[rank] + reduction + times.updates[rank]);
   }
   return bounds;
 }

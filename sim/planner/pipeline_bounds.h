@@ -38,6 +38,15 @@ struct ModelElements {
   std::vector<PartElements> blocks;
 };
 
+/// What the stages of torchtitan take, and by rank of the pipeline what comes around them.
+struct StageTimes {
+  StageCosts costs;
+  Duration first_gather;             ///< of the first stage's root, which all wait for
+  std::vector<Duration> gathers;     ///< of all parameters, once
+  std::vector<Duration> reductions;  ///< of all gradients
+  std::vector<Duration> updates;     ///< of the optimizer; 0 where its states are not known
+};
+
 /// Lower bounds of the pipelined among some choices. Each (batch, checkpointing, dtypes) is
 /// recorded once, whatever the number of stages:
 ///
@@ -45,8 +54,10 @@ struct ModelElements {
 ///   time >= gathers or reductions inside a stage, whichever take longer
 ///   memory >= P + OS + what a rank keeps of micro-batches; memory >= P + G + OS
 ///   memory of fsdp2 >= P + OS + G, whole, + what a rank keeps, less one micro-batch
+///   time of torchtitan >= first gather + a rank's part of pipeline_time_bound + its reductions
+///             (with one stage a rank, where they follow the last backward) + its update
 ///
-/// What a `stop` comes before has no bound: 0.
+/// What a `stop` comes before has no bound: 0. Not to be used from several threads at once.
 class PipelineBounds {
  public:
   PipelineBounds(std::span<const Choice> choices, const TrialInputs& inputs, unsigned threads,
@@ -54,8 +65,14 @@ class PipelineBounds {
 
   /// Of one of the choices.
   Bounds of(const Choice& choice) const;
+  /// Of one of torchtitan. Throws Error where its costs are not known.
+  StageTimes times_of(const Choice& choice) const;
 
  private:
+  struct Dealt;
+  Dealt dealt(const Choice& choice) const;
+  StageTimes times_of(const Choice& choice, const Dealt& dealt) const;
+  std::vector<Bytes> held(const Choice& choice, const Dealt& dealt) const;
   using OrderKey = std::tuple<PipelineScheduleKind, int, int, int>;
   static OrderKey order_key(const PipelineSetup& setup);
 
@@ -63,6 +80,9 @@ class PipelineBounds {
   ModelElements elements_;
   std::map<PlainKey, ModelCosts> costs_;
   std::map<OrderKey, std::vector<ActionOrder>> orders_;  ///< by rank
+  /// What ranks hold does not depend on how many share a stage.
+  using HeldKey = std::tuple<OrderKey, std::vector<int>, PlainKey, bool, bool>;
+  mutable std::map<HeldKey, std::vector<Bytes>> held_;
 };
 
 }  // namespace shardscope::planner

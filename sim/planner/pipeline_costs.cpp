@@ -51,6 +51,7 @@ StageCosts stage_costs(const ModelCosts& model, const std::vector<int>& blocks) 
     const bool last = i + 1 == blocks.size();
     Stage stage;
     if (i == 0) stage.add(model.embedding);
+    if (model.are_of_places) next = 0;
     for (int block = 0; block < blocks[i]; ++block) stage.add(model.blocks[next++]);
     if (last) stage.add(model.head);
     stage.end(!last, model.launch, costs);
@@ -58,7 +59,10 @@ StageCosts stage_costs(const ModelCosts& model, const std::vector<int>& blocks) 
   return costs;
 }
 
-Duration pipeline_time_bound(const PipelineSetup& setup, const StageCosts& stages, int again) {
+namespace {
+
+std::vector<RankWork> work_of_ranks_between(const PipelineSetup& setup, const StageCosts& stages,
+                                            int again) {
   const std::vector<int> rank_of_stage = rank_of_stages(setup);
   std::vector<RankWork> ranks(static_cast<std::size_t>(setup.ranks));
   Duration before, behind;
@@ -72,10 +76,24 @@ Duration pipeline_time_bound(const PipelineSetup& setup, const StageCosts& stage
     before += chunk.forward;
     if (!splits_backward(setup.kind)) behind += backward;
   }
+  return ranks;
+}
+
+}  // namespace
+
+Duration pipeline_time_bound(const PipelineSetup& setup, const StageCosts& stages, int again) {
   Duration longest;
-  for (const RankWork& rank : ranks)
+  for (const RankWork& rank : work_of_ranks_between(setup, stages, again))
     longest = std::max(longest, rank.start + rank.work + rank.tail);
   return longest;
+}
+
+std::vector<Duration> pipeline_rank_bounds(const PipelineSetup& setup, const StageCosts& stages,
+                                           int again) {
+  std::vector<Duration> ranks;
+  for (const RankWork& rank : work_of_ranks_between(setup, stages, again))
+    ranks.push_back(rank.start + rank.work);
+  return ranks;
 }
 
 Duration pipeline_host_bound(const PipelineSetup& setup, const StageCosts& stages) {

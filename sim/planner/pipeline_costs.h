@@ -20,11 +20,14 @@ struct PartCost {
   std::int64_t operations = 0;
 };
 
-/// The native runtime's, of a model that is not cut. Head and loss belong to the backward.
+/// The native runtime's, of a model that is not cut, or torchtitan's. Head and loss belong to the
+/// backward.
 struct ModelCosts {
   PartCost embedding, head;
   std::vector<PartCost> blocks;
   Duration launch;  ///< of an operation by the host
+  /// `blocks` are by their places in a stage, where torchtitan counts those that it checkpoints.
+  bool are_of_places = false;
 };
 
 /// By stage.
@@ -43,6 +46,9 @@ StageCosts stage_costs(const ModelCosts& model, const std::vector<int>& blocks);
 /// step (arXiv:1811.06965, 2.3); (v m + p - 1) c with v stages a rank (arXiv:2104.04473, 2.2.2).
 /// `again`: micro-batches whose stages run their forward again.
 Duration pipeline_time_bound(const PipelineSetup& setup, const StageCosts& stages, int again);
+/// By rank: its part of that, up to its last backward.
+std::vector<Duration> pipeline_rank_bounds(const PipelineSetup& setup, const StageCosts& stages,
+                                           int again);
 /// Nor does the host of the rank that has most to launch.
 Duration pipeline_host_bound(const PipelineSetup& setup, const StageCosts& stages);
 

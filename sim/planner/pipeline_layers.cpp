@@ -13,7 +13,7 @@ namespace shardscope::planner {
 namespace {
 
 bool is_by_number(const Choice& choice) {
-  return is_pipelined(choice) && choice.pipeline.layers.empty() &&
+  return is_pipelined(choice) && !choice.torchtitan && choice.pipeline.layers.empty() &&
          choice.pipeline.balance == StageBalance::layers;
 }
 

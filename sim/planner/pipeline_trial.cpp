@@ -7,6 +7,8 @@
 #include "core/native/native_schedule.h"
 #include "core/native/pipeline_stages.h"
 #include "sim/engine/simulate_together.h"
+#include "sim/planner/estimate.h"
+#include "sim/planner/pipeline_bounds.h"
 #include "sim/planner/torchtitan_pipeline.h"
 #include "sim/prediction/outside_memory.h"
 
@@ -70,48 +72,138 @@ std::size_t neediest(const std::vector<Prediction>& ranks) {
   return static_cast<std::size_t>(most - ranks.begin());
 }
 
+/// Fewer micro-batches in whose place more of them follow: each further `unit` adds as much.
+struct FewMicroBatches {
+  int few = 0, unit = 0;  ///< 0: all of them are played
+};
+
+/// From twice as many micro-batches as stages on, ranks wait for each other in a pattern that
+/// repeats with as many more.
+FewMicroBatches few_micro_batches(const Choice& choice) {
+  constexpr int worth = 6;
+  const int unit = choice.mesh.pipeline * choice.pipeline.stages_per_rank;
+  if (!choice.torchtitan || choice.micro_batches < worth * unit || choice.micro_batches % unit != 0)
+    return {};
+  return {.few = 2 * unit, .unit = unit};
+}
+
+/// The schedules of all ranks with so many micro-batches.
+class RecordedRanks {
+ public:
+  RecordedRanks(Choice choice, int micro_batches, const TrialInputs& inputs)
+      : pipeline_(torchtitan_pipeline(with(std::move(choice), micro_batches), inputs)) {}
+
+  const Schedule& record(int rank) {
+    static constexpr std::array soon{"1", "steady"};
+    return schedules_.emplace_back(schedule_of_rank(pipeline_, rank, soon));
+  }
+  Duration step(const HardwareProfile& profile) const {
+    return step_of_recorded_pipeline(schedules_, profile);
+  }
+
+ private:
+  static Choice with(Choice choice, int micro_batches) {
+    choice.micro_batches = micro_batches;
+    return choice;
+  }
+  TorchtitanPipeline pipeline_;
+  std::vector<Schedule> schedules_;
+};
+
 /// Its first step is not needed: the second is the one that repeats. The first rank that does not
 /// fit ends it.
 Trial try_torchtitan(const Choice& choice, const TrialInputs& inputs) {
-  static constexpr std::array soon{"1", "steady"};
-  const TorchtitanPipeline pipeline = torchtitan_pipeline(choice, inputs);
+  const FewMicroBatches cut = few_micro_batches(choice);
+  const bool is_cut = cut.unit > 0;
+  // What grows with the micro-batches may be the most of many alone: the last stage's outputs.
+  const Bytes least =
+      is_cut ? PipelineBounds({&choice, 1}, inputs, 1, {}).of(choice).memory : Bytes{};
+  RecordedRanks most(choice, is_cut ? cut.few + cut.unit : choice.micro_batches, inputs);
+  RecordedRanks few(choice, is_cut ? cut.few : choice.micro_batches, inputs);
+  const std::int64_t further = is_cut ? (choice.micro_batches - cut.few - cut.unit) / cut.unit : 0;
+  const auto extended = [&](std::int64_t at_few, std::int64_t at_most) {
+    return at_most + std::max<std::int64_t>(0, at_most - at_few) * further;
+  };
   const Bytes memory = inputs.profile.memory;
-  std::vector<Schedule> schedules;
   Trial trial;
   for (int rank = 0; rank < choice.mesh.pipeline; ++rank) {
-    const Schedule& schedule = schedules.emplace_back(schedule_of_rank(pipeline, rank, soon));
-    const Bytes allocated = allocated_peak(schedule);
+    const Schedule& schedule = most.record(rank);
+    Bytes allocated = allocated_peak(schedule);
+    if (is_cut) allocated.count = extended(allocated_peak(few.record(rank)).count, allocated.count);
     const Bytes outside = outside_bytes(schedule, inputs.profile);
+    allocated = std::max(allocated, least - outside);
     if (allocated + outside <= trial.needed()) continue;
     trial.allocated = allocated;
     trial.outside = outside;
     trial.is_part = memory > Bytes{} && trial.needed() + inputs.margin > memory;
     if (trial.is_part) return trial;
   }
-  trial.time.span = step_of_recorded_pipeline(schedules, inputs.profile);
+  trial.time.span = most.step(inputs.profile);
+  if (is_cut) trial.time.span.ns = extended(few.step(inputs.profile).ns, trial.time.span.ns);
   return trial;
 }
 
-FullSimulation simulate_torchtitan(const Choice& choice, const TrialInputs& inputs) {
-  const std::vector<Prediction> ranks =
-      predict_stages(torchtitan_pipeline(choice, inputs), inputs.profile, false);
-  const Summary& most = ranks[neediest(ranks)].summary;
-  const Bytes memory = inputs.profile.memory;
-  const auto leaves_margin = [&](const Prediction& one) {
-    const Bytes needed = one.summary.memory.peak_reserved + one.summary.memory.outside;
-    return !one.summary.out_of_memory && (memory == Bytes{} || needed + inputs.margin <= memory);
-  };
-  return {.reserved = most.memory.peak_reserved,
-          .outside = most.memory.outside,
-          .fits = std::ranges::all_of(ranks, leaves_margin)};
-}
-
-ChoiceFigures figures_of_torchtitan(const Choice& choice, const TrialInputs& inputs) {
+ChoiceFigures played_figures(const Choice& choice, const TrialInputs& inputs) {
   StagesWithMoves played =
       predict_stages_with_moves(torchtitan_pipeline(choice, inputs), inputs.profile);
   ChoiceFigures figures{.summary = std::move(played.stages[neediest(played.stages)].summary)};
+  const auto fails = [](const Prediction& one) { return one.summary.out_of_memory.has_value(); };
+  if (choice.torchtitan && std::ranges::any_of(played.stages, fails)) figures.summary.fits = false;
   if (!figures.summary.out_of_memory) figures.moves = played.moves;
   return figures;
+}
+
+ChoiceFigures figures_of_torchtitan(const Choice& choice, const TrialInputs& inputs) {
+  if (!choice.torchtitan || inputs.findings == nullptr) return played_figures(choice, inputs);
+  const Bytes memory = inputs.profile.memory;
+  if (auto known = inputs.findings->figures(choice, memory)) return std::move(*known);
+  const ChoiceFigures figures = played_figures(choice, inputs);
+  inputs.findings->keep(choice, memory, figures);
+  return figures;
+}
+
+/// Few of many micro-batches with the allocator: what it holds beyond the tensors of few it is
+/// taken to hold beyond those of all.
+FullSimulation simulate_few(const Choice& choice, const TrialInputs& inputs) {
+  const FewMicroBatches cut = few_micro_batches(choice);
+  Choice few = choice;
+  few.micro_batches = cut.few + cut.unit;
+  const std::vector<Prediction> ranks =
+      predict_stages(torchtitan_pipeline(few, inputs), inputs.profile, false);
+  const Trial trial = try_out(choice, inputs);
+  FullSimulation result{.reserved = trial.allocated, .outside = trial.outside};
+  for (const Prediction& rank : ranks) {
+    const MemorySummary& memory = rank.summary.memory;
+    result.reserved =
+        std::max(result.reserved, trial.allocated + memory.peak_reserved - memory.peak_allocated);
+    if (rank.summary.out_of_memory) result.fits = false;
+  }
+  const Bytes memory = inputs.profile.memory;
+  if (memory > Bytes{} && result.reserved + result.outside + inputs.margin > memory)
+    result.fits = false;
+  return result;
+}
+
+FullSimulation simulate_torchtitan(const Choice& choice, const TrialInputs& inputs) {
+  const Bytes memory = inputs.profile.memory;
+  const auto leaves_margin = [&](const Summary& summary) {
+    const Bytes needed = summary.memory.peak_reserved + summary.memory.outside;
+    return !summary.out_of_memory && (memory == Bytes{} || needed + inputs.margin <= memory);
+  };
+  if (few_micro_batches(choice).unit > 0) return simulate_few(choice, inputs);
+  if (choice.torchtitan && inputs.findings != nullptr) {
+    const Summary summary = figures_of_torchtitan(choice, inputs).summary;
+    return {.reserved = summary.memory.peak_reserved,
+            .outside = summary.memory.outside,
+            .fits = summary.fits && leaves_margin(summary)};
+  }
+  const std::vector<Prediction> ranks =
+      predict_stages(torchtitan_pipeline(choice, inputs), inputs.profile, false);
+  const Summary& most = ranks[neediest(ranks)].summary;
+  return {.reserved = most.memory.peak_reserved,
+          .outside = most.memory.outside,
+          .fits = std::ranges::all_of(
+              ranks, [&](const Prediction& one) { return leaves_margin(one.summary); })};
 }
 
 }  // namespace

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "core/pytorch/runtimes/training/recorded_schedule.h"
 #include "sim/allocator/block_sizes.h"
 #include "sim/engine/clock_options.h"
+#include "sim/planner/torchtitan_pipeline.h"
 
 namespace shardscope::planner {
 namespace {
@@ -31,6 +33,25 @@ Schedule recorded_once(const Choice& choice, const TrialInputs& inputs) {
   return eager::recorded_schedule(inputs.model, inputs.config, setup,
                                   eager::kernel_device(setup.session.compute_capability),
                                   {.labels = once, .shapes = false});
+}
+
+/// torchtitan's, with FSDP2 left out: ranks share its blocks and sequences alone.
+Schedule torchtitan_once(const Choice& choice, const TrialInputs& inputs) {
+  TorchtitanPipeline alone = torchtitan_pipeline(choice, inputs);
+  eager::parallel::ParallelSettings& settings = alone.settings;
+  settings.mesh = {{"cp", context_ranks(choice)}, {"tp", tensor_ranks(choice)}};
+  settings.mixed_precision = {};
+  settings.dtype = plain_key(choice).parameters;
+  settings.micro_batches = 1;
+  settings.clips = false;
+  alone.place = {.world = choice.torchtitan->ranks()};
+  static constexpr std::array once{"once"};
+  return schedule_of_rank(alone, 0, once);
+}
+
+bool is_within_a_stage(OperationKind kind) {
+  return kind == OperationKind::all_gather || kind == OperationKind::reduce_scatter ||
+         kind == OperationKind::all_reduce;
 }
 
 Bytes activations_of_program(const Schedule& schedule) {
@@ -85,8 +106,30 @@ Schedule native_alone(Choice choice, const TrialInputs& inputs) {
   return schedule_of(choice, inputs);
 }
 
+std::vector<Duration> awaited_collectives(const Schedule& schedule,
+                                          const std::vector<Duration>& times) {
+  std::vector<Duration> awaited(times.size());
+  std::map<std::size_t, Duration> pending;  // what is left of each
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const Operation& op = schedule.operations[i];
+    if (is_within_a_stage(op.kind)) pending.emplace(i, times[i]);
+    if (op.kind != OperationKind::compute) continue;
+    for (const OperationId before : schedule.after_of(op)) {
+      const auto waited = pending.find(before.value);
+      if (waited == pending.end()) continue;
+      awaited[waited->first] = std::max(Duration{}, waited->second);
+      pending.erase(waited);
+    }
+    for (auto& [collective, left] : pending) left = left - times[i];
+  }
+  return awaited;
+}
+
 PlainKey plain_key(const Choice& choice) {
   PlainKey key{.native = choice.runtime == Runtime::native,
+               .torchtitan = choice.torchtitan.has_value(),
+               .context = context_ranks(choice),
+               .tensor = tensor_ranks(choice),
                .batch = choice.batch,
                .checkpoint_every = choice.checkpointing.every,
                .selective = choice.checkpointing.selective,
@@ -102,7 +145,9 @@ PlainKey plain_key(const Choice& choice) {
 
 PlainStep plain_step(const Choice& choice, const TrialInputs& inputs) {
   const bool native = choice.runtime == Runtime::native;
-  const Schedule schedule = native ? native_alone(choice, inputs) : recorded_once(choice, inputs);
+  const Schedule schedule = native              ? native_alone(choice, inputs)
+                            : choice.torchtitan ? torchtitan_once(choice, inputs)
+                                                : recorded_once(choice, inputs);
   const std::vector<Duration> times = operation_times(schedule, inputs.costs);
   PlainStep result{.compute = {},
                    .host = native ? Duration{} : host_time(schedule, inputs),
@@ -110,6 +155,8 @@ PlainStep plain_step(const Choice& choice, const TrialInputs& inputs) {
                                          : activations_of_program(schedule)};
   for (std::size_t i = 0; i < times.size(); ++i)
     if (computes(schedule.operations[i])) result.compute += times[i];
+  if (choice.torchtitan)
+    for (const Duration wait : awaited_collectives(schedule, times)) result.compute += wait;
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "sim/planner/trial.h"
 
@@ -12,6 +13,8 @@ namespace shardscope::planner {
 /// What the work of a micro-batch depends on, whatever is sharded.
 struct PlainKey {
   bool native = false;
+  bool torchtitan = false;
+  int context = 1, tensor = 1;  ///< ranks that share it
   std::int64_t batch = 1;
   int checkpoint_every = 0;
   bool selective = false;
@@ -25,10 +28,18 @@ PlainKey plain_key(const Choice& choice);
 Schedule native_alone(Choice choice, const TrialInputs& inputs);
 
 struct PlainStep {
-  Duration compute;   ///< sum of the kernels of one micro-batch, each alone
+  /// Sum of the kernels of one micro-batch, each alone, and of the collectives of torchtitan's axes
+  /// context and tensor that they wait for.
+  Duration compute;
   Duration host;      ///< of its launches
   Bytes activations;  ///< with temporaries, at the highest, in blocks of 512 bytes
 };
+/// How long the device's kernels wait for collectives at least, by operation: what of each is left
+/// when all kernels that are issued before one waits for it have run beside it. Of what none waits
+/// for, and of transfers between stages, 0. `times`: of the operations.
+std::vector<Duration> awaited_collectives(const Schedule& schedule,
+                                          const std::vector<Duration>& times);
+
 /// `choice` is any one of the key.
 PlainStep plain_step(const Choice& choice, const TrialInputs& inputs);
 

@@ -240,7 +240,37 @@ class Search {
       if (trial && is_out(*trial, 1 + slack) && !is_out(*trial, 1 - slack)) return std::nullopt;
     }
     if (!trial) return std::nullopt;
+    if (is_rough(choices_[choice])) correct(choice, *trial);
     return Contender{.choice = choice, .trial = *trial, .is_estimate = true};
+  }
+
+  /// Pipelines of one schedule that let parameters go alike are off alike.
+  std::string family(std::size_t choice) const {
+    const Choice& c = choices_[choice];
+    return fmt::format("{} {}", name_of(c.pipeline.schedule), zero_stage(c.sharding));
+  }
+  void correct(std::size_t choice, Trial& estimate) const {
+    const auto known = off_.find(family(choice));
+    if (known != off_.end())
+      estimate.time.span.ns = scaled(estimate.time.span.ns, std::max(1.0, known->second));
+  }
+  /// Learns how far rough estimates are off from one that was tried out.
+  void learn(const std::map<std::size_t, Contender>& estimates) {
+    for (const Contender& contender : contenders_) {
+      const auto estimate = estimates.find(contender.choice);
+      if (contender.is_estimate || estimate == estimates.end()) continue;
+      const std::string of = family(contender.choice);
+      if (off_.contains(of)) continue;
+      const double more =
+          contender.trial.time.span.seconds() / estimate->second.trial.time.span.seconds();
+      off_.emplace(of, more);
+      for (Contender& other : contenders_)
+        if (other.is_estimate && is_rough(choices_[other.choice]) && family(other.choice) == of)
+          correct(other.choice, other.trial);
+    }
+    std::stable_sort(
+        contenders_.begin(), contenders_.end(),
+        [&](const Contender& a, const Contender& b) { return order_of(a) < order_of(b); });
   }
 
   Contender tried(std::size_t choice) const {
@@ -277,16 +307,24 @@ class Search {
     while (!options_.stop.stop_requested()) {
       const Marks to_reach = marks();
       std::vector<std::size_t> batch;
-      for (const Contender& contender : contenders_)
-        if (contender.is_estimate &&
-            to_reach.reached_by(least(contender), kinds_[contender.choice]))
-          batch.push_back(contender.choice);
+      std::map<std::size_t, Contender> rough;
+      std::set<std::size_t> kinds_of_rough;
+      for (const Contender& contender : contenders_) {
+        const std::size_t kind = kinds_[contender.choice];
+        if (!contender.is_estimate || !to_reach.reached_by(least(contender), kind)) continue;
+        if (is_rough(choices_[contender.choice])) {
+          if (!kinds_of_rough.insert(kind).second) continue;
+          rough.emplace(contender.choice, contender);
+        }
+        batch.push_back(contender.choice);
+      }
       if (batch.empty()) return are_any;
       are_any = true;
       if (batch.size() > batch_size) batch.resize(batch_size);
       const std::set<std::size_t> again(batch.begin(), batch.end());
       std::erase_if(contenders_, [&](const Contender& c) { return again.contains(c.choice); });
       try_batch(batch, [&](std::size_t choice) { return tried(choice); });
+      if (!rough.empty()) learn(rough);
       report();
     }
     result_.interrupted = true;
@@ -464,6 +502,7 @@ class Search {
   std::vector<Contender> contenders_;  // best first
   std::vector<Outcome> outcomes_;      // by choice
   std::size_t next_batch_size_ = first_batch_size;
+  std::map<std::string, double> off_;          // trial over rough estimate, by family
   std::set<std::size_t> kinds_beyond_memory_;  // of which a place did not fit
   std::set<std::size_t> simulated_;            // choices, with some or all of their blocks
   std::vector<bool> settled_;  // by choice: tried out, or known to need too much memory

@@ -10,6 +10,7 @@
 #include "core/native/pipeline_stages.h"
 #include "core/pytorch/parallel/model_shape.h"
 #include "sim/engine/clock_options.h"
+#include "sim/planner/plain_step.h"
 
 namespace shardscope::planner {
 namespace {
@@ -17,14 +18,30 @@ namespace {
 using eager::parallel::MeshAxis;
 using eager::parallel::ParallelSettings;
 
-int ranks_of(const TorchtitanPipeline& pipeline) { return pipeline.settings.mesh.front().size; }
+int ranks_of(const TorchtitanPipeline& pipeline) {
+  return eager::parallel::pipeline_setup_of(pipeline.settings).ranks;
+}
 
-/// torchtitan's order: pp, dp_replicate, dp_shard. Without several shards it shards nothing.
-std::vector<MeshAxis> axes_of(const Mesh& mesh) {
-  std::vector<MeshAxis> axes{{"pp", mesh.pipeline}};
-  if (mesh.replicate > 1) axes.push_back({"dp_replicate", mesh.replicate});
-  if (mesh.shard > 1) axes.push_back({"dp_shard", mesh.shard});
+/// torchtitan's order. Beside a pipeline nothing is sharded without several shards.
+std::vector<MeshAxis> axes_of(const Choice& choice) {
+  const Mesh& mesh = choice.mesh;
+  std::vector<MeshAxis> axes{{"pp", mesh.pipeline},
+                             {"dp_replicate", mesh.replicate},
+                             {"dp_shard", mesh.shard},
+                             {"cp", context_ranks(choice)},
+                             {"tp", tensor_ranks(choice)}};
+  if (is_pipelined(choice))
+    std::erase_if(axes, [](const MeshAxis& axis) { return axis.size == 1; });
+  else
+    axes.erase(axes.begin());
   return axes;
+}
+
+/// Ring attention has no cuDNN.
+eager::SessionSettings session_of(const Choice& choice, const TrialInputs& inputs) {
+  eager::SessionSettings session{.compute_capability = inputs.training.session.compute_capability};
+  if (context_ranks(choice) > 1) session.attention = {.cudnn = false};
+  return session;
 }
 
 /// Source: torchtitan 01db32e, optimizer.py (fused by default).
@@ -74,6 +91,7 @@ PredictedPipeline predicted_pipeline(const TorchtitanPipeline& pipeline) {
 
 std::int64_t tokens_per_step(const TorchtitanPipeline& pipeline) {
   std::int64_t tokens = pipeline.settings.batch * pipeline.settings.length;
+  if (ranks_of(pipeline) == 1) tokens *= pipeline.settings.micro_batches;
   for (const MeshAxis& axis : pipeline.settings.mesh)
     if (axis.name == "dp_replicate" || axis.name == "dp_shard") tokens *= axis.size;
   return tokens;
@@ -82,12 +100,14 @@ std::int64_t tokens_per_step(const TorchtitanPipeline& pipeline) {
 /// Of one micro-batch of a stage.
 PartCost cost_of_stage(const Schedule& schedule, const TrialInputs& inputs) {
   const std::vector<Duration> times = operation_times(schedule, inputs.costs);
+  const std::vector<Duration> awaited = awaited_collectives(schedule, times);
   PartCost cost;
   for (std::size_t i = 0; i < times.size(); ++i) {
     const Operation& op = schedule.operations[i];
+    const Duration time = op.kind == OperationKind::compute ? times[i] : awaited[i];
+    if (op.phase == Phase::forward) cost.time.forward += time;
+    if (op.phase == Phase::backward) cost.time.input_backward += time;
     if (op.kind != OperationKind::compute) continue;
-    if (op.phase == Phase::forward) cost.time.forward += times[i];
-    if (op.phase == Phase::backward) cost.time.input_backward += times[i];
     if (op.phase == Phase::forward || op.phase == Phase::backward) ++cost.operations;
   }
   Bytes kept;
@@ -115,7 +135,7 @@ PartCost difference(const PartCost& more, const PartCost& less) {
           .operations = more.operations - less.operations};
 }
 
-/// One micro-batch of two stages of so many blocks each, on a rank each.
+/// One micro-batch of two stages of so many blocks each, whose ranks share blocks alone.
 std::vector<Schedule> small_stages(const Choice& choice, const TrialInputs& inputs, int blocks) {
   Choice small = choice;
   small.mesh = {.pipeline = 2};
@@ -152,26 +172,30 @@ ParallelSettings torchtitan_settings(const TorchtitanJob& job) {
 }
 
 TorchtitanPipeline torchtitan_pipeline(const Choice& choice, const TrialInputs& inputs) {
-  return {.settings = torchtitan_settings({.model = inputs.model,
-                                           .mesh = axes_of(choice.mesh),
-                                           .batch = choice.batch,
-                                           .length = inputs.training.length,
-                                           .micro_batches = choice.micro_batches,
-                                           .reshards = zero_stage(choice.sharding) == 3,
-                                           .clips = inputs.training.clip > 0,
-                                           .precision = choice.precision,
-                                           .optimizer = optimizer_of(inputs.training),
-                                           .checkpointing = choice.checkpointing,
-                                           .pipeline = choice.pipeline}),
-          .place = {.world = choice.mesh.world()},
-          .session = {.compute_capability = inputs.training.session.compute_capability},
-          .strategy = std::string(name_of(choice.sharding)),
-          .precision = std::string(name_of(choice.precision)),
-          .allocator = inputs.allocator};
+  TorchtitanPipeline pipeline{
+      .settings = torchtitan_settings({.model = inputs.uncut ? *inputs.uncut : inputs.model,
+                                       .mesh = axes_of(choice),
+                                       .batch = choice.batch,
+                                       .length = inputs.training.length,
+                                       .micro_batches = choice.micro_batches,
+                                       .reshards = zero_stage(choice.sharding) == 3,
+                                       .clips = inputs.training.clip > 0,
+                                       .precision = choice.precision,
+                                       .optimizer = optimizer_of(inputs.training),
+                                       .checkpointing = choice.checkpointing,
+                                       .pipeline = choice.pipeline}),
+      .place = {.world = world_of(choice)},
+      .session = session_of(choice, inputs),
+      .strategy = std::string(name_of(choice.sharding)),
+      .precision = std::string(name_of(choice.precision)),
+      .allocator = inputs.allocator};
+  if (inputs.blocks > 0) pipeline.settings.shape.layers = inputs.blocks;
+  return pipeline;
 }
 
 Schedule schedule_of_rank(const TorchtitanPipeline& pipeline, int rank,
                           std::span<const char* const> steps) {
+  const bool is_pipeline = ranks_of(pipeline) > 1;
   const int ranks_of_stage = pipeline.place.world / ranks_of(pipeline);
   Schedule schedule = eager::parallel::recorded_training(
       pipeline.settings,
@@ -180,7 +204,8 @@ Schedule schedule_of_rank(const TorchtitanPipeline& pipeline, int rank,
       pipeline.session, eager::kernel_device(pipeline.session.compute_capability), steps);
   schedule.strategy.runtime = Runtime::fsdp2;
   schedule.strategy.mesh.pipeline = ranks_of(pipeline);
-  schedule.workload.batch = pipeline.settings.batch / pipeline.settings.micro_batches;
+  schedule.workload.batch =
+      pipeline.settings.batch / (is_pipeline ? pipeline.settings.micro_batches : 1);
   schedule.workload.length = pipeline.settings.length;
   schedule.workload.micro_batches = pipeline.settings.micro_batches;
   schedule.assumed = pipeline.assumed;
@@ -208,6 +233,13 @@ PredictedRun predicted_run(const TorchtitanPipeline& pipeline) {
 
 }  // namespace
 
+Prediction predict_alone(Schedule schedule, const TorchtitanPipeline& pipeline,
+                         const HardwareProfile& profile, bool with_band) {
+  PredictedRun run = predicted_run(pipeline);
+  run.with_band = with_band;
+  return shardscope::predict(std::move(schedule), run, profile);
+}
+
 StagesWithMoves predict_stages_with_moves(const TorchtitanPipeline& pipeline,
                                           const HardwareProfile& profile) {
   // The second step takes as long as the one that repeats.
@@ -230,15 +262,27 @@ std::vector<Prediction> predict_stages(const TorchtitanPipeline& pipeline,
 }
 
 ModelCosts torchtitan_costs(const Choice& choice, const TrialInputs& inputs) {
-  const std::vector<Schedule> one = small_stages(choice, inputs, 1);
-  const std::vector<Schedule> two = small_stages(choice, inputs, 2);
-  const PartCost first = cost_of_stage(one.front(), inputs);
-  const PartCost block = difference(cost_of_stage(two.front(), inputs), first);
-  const DeviceClockOptions clock = clock_options(one.front(), inputs.profile);
-  ModelCosts costs{.embedding = difference(first, block),
-                   .head = difference(cost_of_stage(one.back(), inputs), block),
+  // Of checkpointing every:2 the second block is checkpointed, and the third is as the first.
+  const int period = std::max(1, choice.checkpointing.every);
+  std::vector<std::vector<Schedule>> stages;  // of 1, 2, ... blocks
+  for (int blocks = 1; blocks <= period + 1; ++blocks)
+    stages.push_back(small_stages(choice, inputs, blocks));
+  std::vector<PartCost> firsts;
+  for (const std::vector<Schedule>& of : stages)
+    firsts.push_back(cost_of_stage(of.front(), inputs));
+  std::vector<PartCost> added;  // by the block's place in its stage, from the second on
+  for (std::size_t i = 1; i < firsts.size(); ++i)
+    added.push_back(difference(firsts[i], firsts[i - 1]));
+  const PartCost& block = added.back();
+  const DeviceClockOptions clock = clock_options(stages.front().front(), inputs.profile);
+  ModelCosts costs{.embedding = difference(firsts.front(), block),
+                   .head = difference(cost_of_stage(stages.front().back(), inputs), block),
                    .blocks = std::vector(inputs.model.decoder->blocks.size(), block),
-                   .launch = std::min(clock.launch, clock.backward_launch)};
+                   .launch = std::min(clock.launch, clock.backward_launch),
+                   .are_of_places = true};
+  const auto cycle = static_cast<std::size_t>(period);
+  for (std::size_t i = 0; i < costs.blocks.size(); ++i)
+    costs.blocks[i] = added[(i + cycle - 1) % cycle];
   // Of the ends a part is another stage's input.
   costs.embedding.kept = costs.head.kept = {};
   return costs;

@@ -1,5 +1,5 @@
-// Pipelines of PyTorch: torchtitan's Llama cut into stages under torch.distributed.pipelining, with
-// FSDP2 inside a stage.
+// torchtitan's Llama under FSDP2 with tensor and context parallelism, or cut into stages under
+// torch.distributed.pipelining.
 #pragma once
 
 #include <span>
@@ -32,8 +32,9 @@ struct TorchtitanJob {
 /// Llama of torchtitan's, or naming the option of its pipeline.
 eager::parallel::ParallelSettings torchtitan_settings(const TorchtitanJob& job);
 
+/// Without an axis pp it is of one stage.
 struct TorchtitanPipeline {
-  eager::parallel::ParallelSettings settings;  ///< with an axis pp in front
+  eager::parallel::ParallelSettings settings;  ///< with an axis pp in front, if any
   eager::parallel::RankPlace place;
   eager::SessionSettings session;
   std::string strategy, precision;
@@ -41,8 +42,9 @@ struct TorchtitanPipeline {
   std::vector<std::string> assumed = {};
 };
 
-/// Of a choice of fsdp2 with a pipeline. torchtitan's loop: fused AdamW, loss outside of the model,
-/// cuDNN's attention. Throws Error where the model is no Llama of torchtitan's.
+/// Of a choice of torchtitan, or of fsdp2 with a pipeline. torchtitan's loop: fused AdamW, loss
+/// outside of the model, cuDNN's attention. Throws Error where the model is no Llama of
+/// torchtitan's.
 TorchtitanPipeline torchtitan_pipeline(const Choice& choice, const TrialInputs& inputs);
 
 /// Of one of the ranks that share a rank of the pipeline.
@@ -53,9 +55,14 @@ std::vector<Schedule> schedules_of_stages(
     const TorchtitanPipeline& pipeline,
     std::span<const char* const> steps = eager::parallel::recorded_steps);
 
-/// What the parts of a micro-batch cost on one rank that shares with nobody, from stages of one and
-/// of two blocks: all blocks are alike. Head and loss are the last stage's.
+/// What the parts of a micro-batch cost on one rank that shares nothing but its blocks (an axis
+/// tensor), with what it waits for that, from stages of one and of two blocks: all blocks are
+/// alike. Head and loss are the last stage's.
 ModelCosts torchtitan_costs(const Choice& choice, const TrialInputs& inputs);
+
+/// Of the schedule of its one stage.
+Prediction predict_alone(Schedule schedule, const TorchtitanPipeline& pipeline,
+                         const HardwareProfile& profile, bool with_band = true);
 
 /// By rank of the pipeline.
 std::vector<Prediction> predict_stages(const TorchtitanPipeline& pipeline,

@@ -19,6 +19,7 @@
 #include "sim/planner/mesh_recordings.h"
 #include "sim/planner/offload.h"
 #include "sim/planner/pipeline_trial.h"
+#include "sim/planner/torchtitan_pipeline.h"
 #include "sim/prediction/outside_memory.h"
 #include "sim/prediction/run_facts.h"
 
@@ -115,6 +116,8 @@ Bytes host_memory_of_node(const Choice& choice, const TrialInputs& inputs) {
 Schedule schedule_of(const Choice& choice, const TrialInputs& inputs,
                      const eager::RecordedSteps& steps, const std::stop_token& stop) {
   if (choice.runtime == Runtime::native) return native(choice, inputs);
+  if (choice.torchtitan)
+    return schedule_of_rank(torchtitan_pipeline(choice, inputs), 0, steps.labels);
   StoppedRecording stopped(stop);
   return schedule_of(pytorch_training(choice, inputs), inputs.model, inputs.config, steps,
                      &stopped);
@@ -232,7 +235,7 @@ class FirstStepRehearsal final : public eager::ProgramListener {
 FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs) {
   if (is_pipelined(choice)) return simulate_pipeline(choice, inputs);
   const Choice recorded = told(choice);
-  FirstStepRehearsal first(inputs, choice.mesh.world());
+  FirstStepRehearsal first(inputs, world_of(choice));
   try {
     Schedule schedule = recording_of(recorded, inputs, &first);
     const FullSimulation result = played_fully(schedule, inputs);
@@ -249,7 +252,7 @@ Schedule recording_of(const Choice& choice, const TrialInputs& inputs,
   if (inputs.findings != nullptr)
     if (std::optional<Schedule> kept = inputs.findings->take_recording(choice))
       return std::move(*kept);
-  if (choice.runtime == Runtime::native) return native(choice, inputs);
+  if (choice.runtime == Runtime::native || choice.torchtitan) return schedule_of(choice, inputs);
   return schedule_of(pytorch_training(choice, inputs), inputs.model, inputs.config, {}, listener);
 }
 

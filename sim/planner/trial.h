@@ -33,9 +33,12 @@ struct TrialInputs {
   Findings* findings = nullptr;  ///< shared by searches over the same inputs; none: no estimates
   std::optional<Bytes> host_memory = {};  ///< of a node; none: not checked
   MeshRecordings* recordings = nullptr;   ///< that trials share; none: those of the findings
+  /// Of a model that was cut to so many `blocks`: the whole one, of which torchtitan's is made.
+  const Model* uncut = nullptr;
+  int blocks = 0;
 };
 
-/// The choice under its runtime of PyTorch. Throws as `training_setup` does.
+/// The choice under its runtime of PyTorch, not of torchtitan. Throws as `training_setup` does.
 PytorchTraining pytorch_training(const Choice& choice, const TrialInputs& inputs);
 
 /// What a node keeps of a choice's model states in the host's memory, without staging buffers and

@@ -155,28 +155,58 @@ std::string clipping_of(double norm) {
   return fmt::format("max_norm = {}\n", number);
 }
 
+/// Sequences of a rank's step, and how they become micro-batches.
+std::string batch_of(const Choice& choice) {
+  const std::int64_t sequences = choice.batch * choice.micro_batches;
+  if (is_pipelined(choice)) return fmt::format("local_batch_size = {}\n", sequences);
+  return fmt::format("local_batch_size = {}\nglobal_batch_size = {}\n", choice.batch,
+                     sequences * choice.mesh.replicate * choice.mesh.shard);
+}
+
+std::string pipeline_of(const Choice& choice, const Model& model) {
+  if (!is_pipelined(choice)) return {};
+  return fmt::format(
+      "pipeline_parallel_degree = {}\npipeline_parallel_schedule = \"{}\"\n"
+      "pipeline_parallel_microbatch_size = {}\nmodule_fqns_per_model_part = [\n{}]\n",
+      choice.mesh.pipeline, name_of(choice.pipeline.schedule), choice.batch,
+      modules_of_stages(choice, model));
+}
+
+std::string axes_of(const TorchtitanAxes& axes) {
+  std::string text;
+  if (axes.context > 1)
+    text += fmt::format(
+        "context_parallel_degree = {}\ncontext_parallel_rotate_method = \"allgather\"\n",
+        axes.context);
+  if (axes.tensor > 1) text += fmt::format("tensor_parallel_degree = {}\n", axes.tensor);
+  return text;
+}
+
+std::string checkpointing_of(const eager::CheckpointChoice& choice) {
+  if (choice.every == 0 || (choice.every == 1 && !choice.selective))
+    return fmt::format("mode = \"{}\"\n", text_of(choice));
+  return fmt::format("mode = \"selective\"\nselective_ac_option = \"{}\"\n",
+                     choice.selective ? std::string("op") : std::to_string(choice.every));
+}
+
 /// Names of torchtitan's configuration of 2025 (config/job_config.py).
 WrittenChoice torchtitan_of(const Choice& choice, const WrittenFrom& from) {
   const Mesh& mesh = choice.mesh;
   const bool reshards = zero_stage(choice.sharding) == 3;
   const bool is_mixed = choice.precision == TrainingPrecision::bf16_mixed;
-  const bool keeps_some = choice.checkpointing.selective;
   WrittenChoice result{.file = "torchtitan.toml", .format = "torchtitan"};
   result.text = fmt::format(
-      "[training]\nlocal_batch_size = {}\nseq_len = {}\n{}dtype = \"{}\"\n"
-      "mixed_precision_param = \"{}\"\n\n"
+      "[training]\n{}seq_len = {}\n{}dtype = \"{}\"\nmixed_precision_param = \"{}\"\n\n"
       "[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
-      "fsdp_reshard_after_forward = \"{}\"\npipeline_parallel_degree = {}\n"
-      "pipeline_parallel_schedule = \"{}\"\npipeline_parallel_microbatch_size = {}\n"
-      "module_fqns_per_model_part = [\n{}]\n\n[activation_checkpoint]\nmode = \"{}\"\n",
-      choice.batch * choice.micro_batches, from.job.seq, clipping_of(from.job.clip),
+      "fsdp_reshard_after_forward = \"{}\"\n{}{}\n[activation_checkpoint]\n{}",
+      batch_of(choice), from.job.seq, clipping_of(from.job.clip),
       choice.precision == TrainingPrecision::bf16 ? "bfloat16" : "float32",
       is_mixed ? "bfloat16" : "float32", mesh.replicate, mesh.shard, reshards ? "always" : "never",
-      mesh.pipeline, name_of(choice.pipeline.schedule), choice.batch,
-      modules_of_stages(choice, from.model), text_of(choice.checkpointing));
+      pipeline_of(choice, from.model),
+      choice.torchtitan ? axes_of(*choice.torchtitan) : std::string(),
+      checkpointing_of(choice.checkpointing));
   if (from.job.clip <= 0)
     result.losses.push_back({"no clipping", "belongs to the script: torchtitan clips to max_norm"});
-  if (keeps_some) result.text += "selective_ac_option = \"op\"\n";
   result.losses.push_back(
       {"model", "belongs to the file: set model.name and model.flavor to yours"});
   return result;
@@ -185,14 +215,14 @@ WrittenChoice torchtitan_of(const Choice& choice, const WrittenFrom& from) {
 }  // namespace
 
 std::string memory_beyond_the_file(const Choice& choice, const WrittenFrom& from) {
-  if (choice.runtime == Runtime::native || is_pipelined(choice)) return {};
+  if (choice.runtime == Runtime::native || is_pipelined(choice) || choice.torchtitan) return {};
   const std::vector<Loss> losses = memory_losses(choice, from);
   return losses.empty() ? std::string() : losses.front().key;
 }
 
 WrittenChoice written(const Choice& choice, const WrittenFrom& from) {
   if (choice.runtime == Runtime::native) return job_of(choice, from);
-  if (is_pipelined(choice)) return torchtitan_of(choice, from);
+  if (is_pipelined(choice) || choice.torchtitan) return torchtitan_of(choice, from);
   PortableStrategy strategy = portable(choice, from);
   add_own(choice, strategy);
   const ConfigFormat format = format_of(choice.runtime);

@@ -28,8 +28,8 @@ struct WrittenChoice {
 /// "gradients reduced in every micro-batch"; "" where it says enough.
 std::string memory_beyond_the_file(const Choice& choice, const WrittenFrom& from);
 
-/// accelerate's file for ddp, fsdp1 and fsdp2, torchtitan's for pipelines of fsdp2, DeepSpeed's for
-/// its own, a Shardscope job for native.
+/// accelerate's file for ddp, fsdp1 and fsdp2, torchtitan's for its loop and pipelines of fsdp2,
+/// DeepSpeed's for its own, a Shardscope job for native.
 WrittenChoice written(const Choice& choice, const WrittenFrom& from);
 
 }  // namespace shardscope::planner

@@ -444,6 +444,40 @@ TEST_F(Plan, PipelinesOfTorchtitanSimulateToTheSameFigures) {
   EXPECT_THAT(answer(asked)["dropped"].dump(), HasSubstr("only where --strategy asks"));
 }
 
+// Every place's folder, and of each set of axes the file where it is the chosen one, lead to its
+// figures; ranks of an axis tensor share sequences, so that 4 of them do for 8 ranks.
+TEST_F(Plan, TorchtitansAxesSimulateToTheSameFigures) {
+  workplace_.write("llama.json",
+                   R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
+ "vocab_size": 256, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4,
+ "num_attention_heads": 4, "num_key_value_heads": 4, "tie_word_embeddings": false})");
+  const std::string asked =
+      "plan --model llama.json --cluster h100_sxm --world 8 --tokens-per-batch 512 --seq 128 "
+      "--runtime torchtitan --precision bf16_mixed --places 20 ";
+  const Json plan = answer(asked + "-o plans/t");
+  ASSERT_GE(plan["candidates"].size(), 4U);
+  std::string texts;
+  for (const Json& place : plan["candidates"]) {
+    texts += place["text"].get<std::string>() + "\n";
+    EXPECT_EQ(place["settings"]["runtime"], "torchtitan");
+    const Json simulated = answer("simulate --job plans/t/" + place["folder"].get<std::string>() +
+                                  "/job.json --rank " + place["rank"].dump());
+    EXPECT_EQ(simulated["step_time_ns"], place["step_time_ns"]) << place["text"];
+    EXPECT_EQ(simulated["memory"], place["memory"]) << place["text"];
+  }
+  EXPECT_THAT(texts, AllOf(HasSubstr("tensor 2"), HasSubstr("context"), HasSubstr("pipeline")));
+  const Json& chosen = plan["chosen"];
+  EXPECT_EQ(chosen["file"], "torchtitan.toml");
+  const Json& best = plan["candidates"][chosen["place"].get<std::size_t>() - 1];
+  const Json by_file = answer(
+      "simulate --config plans/t/torchtitan.toml --model llama.json --cluster h100_sxm --world 8 "
+      "--rank " +
+      best["rank"].dump());
+  EXPECT_EQ(by_file["step_time_ns"], best["step_time_ns"]);
+  EXPECT_EQ(by_file["memory"], best["memory"]);
+  EXPECT_THAT(workplace_.read("plans/t/plan.csv"), HasSubstr(",torchtitan,"));
+}
+
 /// Of a pipeline on `world` ranks, each of which has four sequences a step.
 std::string pipelines_on(int world) {
   return "plan --model config.json --cluster h100_sxm --runtime native --precision fp32 --seq 16 "
@@ -460,7 +494,7 @@ TEST_F(Plan, PipelinesAreRowsWithTheirSettings) {
   const Json& settings = second["settings"]["pipeline"];
   const std::string table = workplace_.read("rows/plan.csv");
   EXPECT_THAT(table, HasSubstr(",pipeline,pipeline_schedule,stages_per_rank,stages,"
-                               "pipeline_checkpoint,bubble_share\n"));
+                               "pipeline_checkpoint,bubble_share,context,tensor\n"));
   EXPECT_THAT(table, HasSubstr(",2," + settings["schedule"].get<std::string>() + "," +
                                settings["stages_per_rank"].dump() + ","));
   EXPECT_THAT(workplace_.read("rows/plan.html"),

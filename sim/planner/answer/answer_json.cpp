@@ -23,7 +23,7 @@ Json summary_json(const Summary& summary) {
 
 /// Of the whole training; null where its tokens are not known.
 Json run_json(const Candidate& candidate, const Inputs& inputs) {
-  const auto run = run_cost(candidate.summary.step_time, candidate.choice.mesh.world(),
+  const auto run = run_cost(candidate.summary.step_time, world_of(candidate.choice),
                             inputs.question.tokens_per_batch, inputs.goals);
   if (!run) return {};
   Json json{{"steps", run->steps}, {"days", run->days}, {"gpu_hours", run->gpu_hours}};
@@ -35,7 +35,7 @@ Json run_json(const Candidate& candidate, const Inputs& inputs) {
 Json energy_json(const Candidate& candidate, const Inputs& inputs) {
   const auto energy = most_energy_kwh(candidate.gpu_hours, inputs.profile);
   if (!energy) return {};
-  const auto run = run_cost(candidate.summary.step_time, candidate.choice.mesh.world(),
+  const auto run = run_cost(candidate.summary.step_time, world_of(candidate.choice),
                             inputs.question.tokens_per_batch, inputs.goals);
   const auto source = inputs.profile.provenance.find("gpu");
   return {{"power_limit_w", inputs.profile.gpu->power_limit.watts},
@@ -48,10 +48,10 @@ Json energy_json(const Candidate& candidate, const Inputs& inputs) {
 /// most memory.
 int rank_of(const Candidate& candidate) {
   if (!candidate.summary.pipeline) return 0;
-  const Mesh& mesh = candidate.choice.mesh;
+  const int ranks_of_stage = world_of(candidate.choice) / candidate.choice.mesh.pipeline;
   const auto most =
       std::ranges::max_element(candidate.summary.pipeline->ranks, {}, &StageSummary::reserved);
-  return most->rank * mesh.replicate * mesh.shard;
+  return most->rank * ranks_of_stage;
 }
 
 Json candidate_json(const Candidate& candidate, const Inputs& inputs) {

@@ -7,7 +7,7 @@ namespace shardscope::planner {
 std::vector<CurvePoint> curve_of(std::span<const Candidate> candidates) {
   std::map<int, const Candidate*> fastest;
   for (const Candidate& candidate : candidates) {
-    const Candidate*& best = fastest[candidate.choice.mesh.world()];
+    const Candidate*& best = fastest[world_of(candidate.choice)];
     if (best == nullptr || candidate.summary.step_time < best->summary.step_time) best = &candidate;
   }
   if (fastest.size() < 2) return {};

@@ -49,7 +49,9 @@ void set_longest(const Candidate& candidate, const Basis& basis, const std::stop
 }
 
 void set_phases(const Candidate& candidate, const Basis& basis, Limits& limits) {
-  if (candidate.choice.runtime == Runtime::native || is_pipelined(candidate.choice)) return;
+  if (candidate.choice.runtime == Runtime::native || is_pipelined(candidate.choice) ||
+      candidate.choice.torchtitan)
+    return;
   const Inputs& inputs = basis.inputs;
   const PytorchTraining training =
       pytorch_training(with_few_micro_batches(candidate.choice), basis.trials);
@@ -98,6 +100,8 @@ Limits limits_of(const Candidate& candidate, const Basis& basis, const std::stop
   const Bytes held = needed_memory(candidate.summary) - candidate.summary.memory.outside;
   if (held > Bytes{})
     limits.held_more = static_cast<double>(left->count) / static_cast<double>(held.count);
+  // Each length of a pipeline of torchtitan takes seconds.
+  if (is_rough(candidate.choice)) return limits;
   for_each_index(2, 0, [&](std::size_t part) {
     if (part == 0)
       set_longest(candidate, basis, stop, limits);

@@ -84,7 +84,7 @@ std::vector<std::string> advice_where_nothing_fits(const Weighed& weighed, const
     const Choice& choice = weighed.choices[fastest->choice];
     return {fmt::format("nothing is fast enough: {} takes at least {} a step of the {} allowed",
                         text_of(choice), rounded_text(fastest->time),
-                        allowed_step_text(basis.inputs, choice.mesh.world())),
+                        allowed_step_text(basis.inputs, world_of(choice))),
             "more ranks (--world A..B), or allow more time"};
   }
   if (const Outcome* least = nearest(weighed.others))

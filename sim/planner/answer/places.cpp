@@ -85,7 +85,9 @@ std::vector<Bytes> smaller_memories(const Summary& best) {
 std::size_t add_smaller(std::vector<Candidate>& candidates, const std::vector<Choice>& choices,
                         const Basis& basis, const Watcher& watcher) {
   std::vector<Choice> plain = choices;
-  std::erase_if(plain, [](const Choice& choice) { return !is_plain(choice); });
+  // Of torchtitan's pipelines each takes seconds to play.
+  std::erase_if(plain,
+                [](const Choice& choice) { return !is_plain(choice) || is_rough(choice); });
   std::size_t simulated = 0;
   for (const Bytes memory : smaller_memories(candidates.front().summary)) {
     if (watcher.stop.stop_requested()) break;
@@ -97,7 +99,7 @@ std::size_t add_smaller(std::vector<Candidate>& candidates, const std::vector<Ch
                                       [&](const Candidate& c) { return c.choice == choice; });
     if (is_known) continue;
     Candidate candidate = candidate_of(choice, basis);
-    const auto slowest = slowest_step(basis.inputs, choice.mesh.world());
+    const auto slowest = slowest_step(basis.inputs, world_of(choice));
     if (slowest && candidate.summary.step_time > slowest->time) break;
     if (leaves_margin(candidate.summary)) candidates.push_back(std::move(candidate));
   }

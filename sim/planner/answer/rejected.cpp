@@ -57,7 +57,7 @@ std::vector<Rejected> rejected_of(const Weighed& weighed, std::span<const Candid
   std::vector<Rejected> rejected;
   for (const std::string& kind : order) {
     const Outcome& outcome = *best[kind];
-    const int world = weighed.choices[outcome.choice].mesh.world();
+    const int world = world_of(weighed.choices[outcome.choice]);
     rejected.push_back(
         {kind, why(outcome, basis.trials, last, allowed_step_text(basis.inputs, world))});
   }

@@ -146,7 +146,7 @@ std::vector<std::string> remarks_on(const Choice& best, const Basis& basis,
   const Place on{basis, stop};
   std::vector<std::string> remarks;
   const auto full = sharded_like(best, basis.inputs);
-  if (!full || best.mesh.world() < 2 || is_pipelined(best)) return remarks;
+  if (!full || best.mesh.world() < 2 || is_pipelined(best) || best.torchtitan) return remarks;
   const Full whole{.choice = *full, .summary = fitting(*full, on)};
   constexpr std::array all{ddp_beside_full, stage_3_beside_stage_2, hybrid_beside_full};
   std::array<std::optional<std::string>, all.size()> found;

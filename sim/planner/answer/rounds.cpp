@@ -70,6 +70,20 @@ void weigh(Memory memory, const Basis& basis, const Watcher& watcher, Weighed& w
   }
 }
 
+/// The axes that it has: which of them pay is the question.
+std::string kind_of_torchtitan(const Choice& choice) {
+  const std::pair<std::string_view, int> axes[] = {{"pipeline", choice.mesh.pipeline},
+                                                   {"replicate", choice.mesh.replicate},
+                                                   {"shard", choice.mesh.shard},
+                                                   {"context", choice.torchtitan->context},
+                                                   {"tensor", choice.torchtitan->tensor}};
+  std::string text = "torchtitan";
+  std::string_view between = " ";
+  for (const auto& [name, size] : axes)
+    if (size > 1) text += fmt::format("{}{}", std::exchange(between, " x "), name);
+  return text;
+}
+
 }  // namespace
 
 std::vector<int> worlds_of(const Inputs& inputs) {
@@ -90,6 +104,7 @@ Weighed weigh(const Basis& basis, const Watcher& watcher) {
 }
 
 std::string kind_of(const Choice& choice) {
+  if (choice.torchtitan) return kind_of_torchtitan(choice);
   if (is_pipelined(choice))
     return fmt::format("{} {} pipeline", name_of(choice.runtime),
                        name_of(choice.pipeline.schedule));

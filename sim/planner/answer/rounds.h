@@ -28,7 +28,8 @@ std::vector<int> worlds_of(const Inputs& inputs);
 /// host's update is not timed. A kind is a strategy of a runtime. Throws as `choices_of` does.
 Weighed weigh(const Basis& basis, const Watcher& watcher);
 
-/// "fsdp2 full_shard", "native 1F1B pipeline": what takes one place only.
+/// "fsdp2 full_shard", "native 1F1B pipeline", "torchtitan shard x tensor": what takes one place
+/// only.
 std::string kind_of(const Choice& choice);
 
 }  // namespace shardscope::planner

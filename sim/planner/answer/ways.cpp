@@ -40,16 +40,22 @@ std::string pipeline_fields(const Way& way) {
                      way.bubble_share ? fmt::format("{:.6f}", *way.bubble_share) : std::string());
 }
 
+/// Ranks of context and tensor; empty without torchtitan's loop.
+std::string axes_fields(const Choice& choice) {
+  if (!choice.torchtitan) return ",";
+  return fmt::format("{},{}", choice.torchtitan->context, choice.torchtitan->tensor);
+}
+
 std::string line(const Way& way) {
   const Choice& c = way.choice;
-  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
-                     way.place > 0 ? std::to_string(way.place) : "", way.outcome,
-                     name_of(c.runtime), name_of(c.sharding), c.mesh.replicate, c.mesh.shard,
-                     c.blocks_per_unit, name_of(c.prefetch), c.batch, c.micro_batches,
-                     c.reduces_every_micro_batch, text_of(c.checkpointing), name_of(c.offload),
-                     name_of(c.precision), way.time > Duration{} ? std::to_string(way.time.ns) : "",
+  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+                     way.place > 0 ? std::to_string(way.place) : "", way.outcome, runtime_name(c),
+                     name_of(c.sharding), c.mesh.replicate, c.mesh.shard, c.blocks_per_unit,
+                     name_of(c.prefetch), c.batch, c.micro_batches, c.reduces_every_micro_batch,
+                     text_of(c.checkpointing), name_of(c.offload), name_of(c.precision),
+                     way.time > Duration{} ? std::to_string(way.time.ns) : "",
                      way.memory > Bytes{} ? std::to_string(way.memory.count) : "", field(way.why),
-                     pipeline_fields(way));
+                     pipeline_fields(way), axes_fields(c));
 }
 
 }  // namespace
@@ -65,7 +71,7 @@ std::vector<Way> ways_of(const Weighed& weighed, std::span<const Candidate> cand
     way.time = outcome.time;
     way.memory = outcome.memory;
     way.why = why(outcome, basis.trials, place_to_beat(way.choice, best),
-                  allowed_step_text(basis.inputs, way.choice.mesh.world()));
+                  allowed_step_text(basis.inputs, world_of(way.choice)));
   };
   for (const Outcome& outcome : weighed.others) set(outcome);
   for (const Outcome& outcome : weighed.tried) set(outcome);
@@ -89,7 +95,8 @@ std::string ways_csv(std::span<const Way> ways) {
   std::string text =
       "place,outcome,runtime,strategy,replicate,shard,blocks_per_unit,prefetch,batch,accumulate,"
       "reduce_every_micro_batch,checkpointing,offload,precision,step_time_ns,needed_bytes,why,"
-      "pipeline,pipeline_schedule,stages_per_rank,stages,pipeline_checkpoint,bubble_share\n";
+      "pipeline,pipeline_schedule,stages_per_rank,stages,pipeline_checkpoint,bubble_share,"
+      "context,tensor\n";
   for (const Way& way : ways) text += line(way);
   return text;
 }

@@ -1,0 +1,240 @@
+// torchtitan's loop as choices: its words, the grids of axes that are enumerated, bounds that no
+// simulation falls below, and files that lead back to the same figures.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <random>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "core/base/error.h"
+#include "core/model/huggingface.h"
+#include "sim/planner/answer/answer.h"
+#include "sim/planner/bounds.h"
+#include "sim/planner/choice_json.h"
+#include "sim/planner/estimate.h"
+#include "sim/planner/written_choice.h"
+#include "tests/core/temporary_folder.h"
+#include "tests/sim/planner/answer/tiny_plan.h"
+
+namespace shardscope::planner {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// 16 blocks of 8 heads of keys and values.
+constexpr std::string_view llama_of_16 = R"({
+  "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
+  "hidden_size": 512, "intermediate_size": 1536, "max_position_embeddings": 4096,
+  "num_attention_heads": 8, "num_hidden_layers": 16, "num_key_value_heads": 4,
+  "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "tie_word_embeddings": false,
+  "use_cache": false, "vocab_size": 4096})";
+
+/// 4 blocks of Llama-3-8B.
+constexpr std::string_view wide_llama = R"({
+  "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
+  "hidden_size": 4096, "intermediate_size": 14336, "max_position_embeddings": 8192,
+  "num_attention_heads": 32, "num_hidden_layers": 4, "num_key_value_heads": 8,
+  "rms_norm_eps": 1e-05, "rope_theta": 500000.0, "tie_word_embeddings": false,
+  "use_cache": false, "vocab_size": 128256})";
+
+/// Two nodes of four ranks, 16 sequences of 512 tokens a step.
+Inputs plan_of_axes() {
+  Inputs inputs = tiny_plan();
+  inputs.config = JsonValue::parse(llama_of_16, "config.json");
+  inputs.model = model_of_config(inputs.config);
+  inputs.profile.ranks_per_node = 4;
+  inputs.question.runtimes = {};
+  inputs.question.torchtitan = true;
+  inputs.question.world = 8;
+  inputs.question.training.length = 512;
+  inputs.question.tokens_per_batch = 16 * 512;
+  return inputs;
+}
+
+Choice choice_of_axes() {
+  return {.runtime = Runtime::fsdp2,
+          .sharding = ShardingStrategy::shard_grad_op,
+          .mesh = {.pipeline = 2, .shard = 2},
+          .pipeline = {.schedule = PipelineScheduleKind::interleaved_1f1b, .stages_per_rank = 2},
+          .prefetch = Prefetch::pre,
+          .batch = 2,
+          .micro_batches = 4,
+          .checkpointing = {.every = 2},
+          .torchtitan = TorchtitanAxes{.context = 1, .tensor = 2}};
+}
+
+TEST(TorchtitanChoice, SaysItsAxes) {
+  Choice choice = choice_of_axes();
+  EXPECT_EQ(text_of(choice),
+            "torchtitan pipeline 2 x shard 2 x tensor 2, Interleaved1F1B with 2 stages a rank, "
+            "batch 2 x 4, parameters kept after forward, checkpointing every:2, bf16_mixed");
+  EXPECT_EQ(world_of(choice), 8);
+  choice.mesh = {.replicate = 2, .shard = 4};
+  choice.sharding = ShardingStrategy::hybrid_shard;
+  choice.torchtitan = {.context = 8, .tensor = 1};
+  EXPECT_EQ(strategy_text(choice), "torchtitan replicate 2 x shard 4 x context 8");
+  EXPECT_EQ(mesh_text(choice), "replicate=2,shard=4,context=8,tensor=1");
+  EXPECT_EQ(world_of(choice), 64);
+}
+
+TEST(TorchtitanChoice, IsReadBackFromItsJson) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "choice.json";
+  std::string text = choice_json(choice_of_axes());
+  std::ofstream(path) << text;
+  EXPECT_EQ(read_choice(path), choice_of_axes());
+  const std::string axis = ",tensor=2";
+  text.replace(text.find(axis), axis.size(), ",tensor=0");
+  std::ofstream(path) << text;
+  EXPECT_THROW(read_choice(path), Error);
+}
+
+// torchtitan 01db32e, config/job_config.py: local_batch_size is a rank's, global_batch_size all
+// ranks' with sequences of their own (replicate x shard).
+TEST(TorchtitanChoice, ItsFileHasTorchtitansKeys) {
+  const Job job{.seq = 128, .clip = 1};
+  const Inputs inputs = plan_of_axes();
+  Choice choice = choice_of_axes();
+  const std::string stages = written(choice, {.job = job, .model = inputs.model}).text;
+  EXPECT_THAT(stages, AllOf(HasSubstr("local_batch_size = 8\n"),
+                            HasSubstr("pipeline_parallel_microbatch_size = 2\n"),
+                            HasSubstr("tensor_parallel_degree = 2\n"),
+                            HasSubstr("mode = \"selective\"\nselective_ac_option = \"2\"\n")));
+  choice.mesh = {.replicate = 2, .shard = 2};
+  choice.torchtitan = {.context = 2, .tensor = 1};
+  const std::string whole = written(choice, {.job = job, .model = inputs.model}).text;
+  EXPECT_THAT(whole,
+              AllOf(HasSubstr("local_batch_size = 2\nglobal_batch_size = 32\n"),
+                    HasSubstr("context_parallel_degree = 2\n"),
+                    HasSubstr("data_parallel_replicate_degree = 2\n"), Not(HasSubstr("pipeline"))));
+}
+
+// 8 ranks on nodes of 4, 4 heads of keys and values: an axis tensor of 1, 2 or 4.
+TEST(EnumerateTorchtitan, EveryGridOfTheRanksIsThere) {
+  std::set<std::tuple<int, int, int>> grids;  // pipeline, context, tensor
+  for (const Choice& choice : choices_of(plan_of_axes(), 8).choices) {
+    EXPECT_EQ(world_of(choice), 8) << text_of(choice);
+    const int copies = choice.mesh.replicate * choice.mesh.shard;
+    EXPECT_EQ(choice.batch * choice.micro_batches * copies, 16) << text_of(choice);
+    // FSDP2's mixed precision needs ranks that shard.
+    EXPECT_GT(choice.mesh.shard * choice.torchtitan->context, 1) << text_of(choice);
+    grids.emplace(choice.mesh.pipeline, choice.torchtitan->context, choice.torchtitan->tensor);
+  }
+  const std::set<std::tuple<int, int, int>> expected{{1, 1, 1}, {1, 2, 1}, {1, 4, 1}, {1, 8, 1},
+                                                     {1, 1, 2}, {1, 2, 2}, {1, 4, 2}, {1, 1, 4},
+                                                     {1, 2, 4}, {2, 1, 1}, {4, 1, 1}, {2, 1, 2}};
+  EXPECT_EQ(grids, expected);
+}
+
+TEST(EnumerateTorchtitan, WhatThereIsNotIsSaid) {
+  Inputs inputs = plan_of_axes();
+  const std::vector<Dropped> dropped = choices_of(inputs, 8).dropped;
+  EXPECT_THAT(dropped, Contains(Field(&Dropped::why, HasSubstr("inside a node of 4 ranks"))));
+  EXPECT_THAT(dropped, Contains(Field(&Dropped::strategy, "torchtitan context beside pipeline")));
+  // 64 ranks of one node, and 16 sequences.
+  inputs.profile.ranks_per_node = 64;
+  EXPECT_THAT(choices_of(inputs, 64).dropped,
+              AllOf(Contains(Field(&Dropped::why, HasSubstr("4 key and value heads do not"))),
+                    Contains(Field(&Dropped::why, HasSubstr("16 sequences of a step")))));
+  inputs.question.tokens_per_batch += 1;
+  EXPECT_THROW(choices_of(inputs, 8), Error);
+}
+
+// Other models have no tensor-parallel plan in torchtitan's Llama.
+TEST(EnumerateTorchtitan, RefusesWhatIsNoLlama) {
+  Inputs inputs = plan_of_axes();
+  inputs.model.decoder->rope = std::nullopt;
+  EXPECT_THROW(choices_of(inputs, 8), Error);
+}
+
+/// So many of them, drawn at random.
+std::vector<Choice> drawn(std::vector<Choice> choices, std::size_t count) {
+  std::mt19937 random(7);
+  std::ranges::shuffle(choices, random);
+  if (choices.size() > count) choices.resize(count);
+  return choices;
+}
+
+void expect_bounds_hold(const Inputs& inputs, std::size_t count) {
+  const Basis basis(inputs);
+  const std::vector<Choice> choices =
+      drawn(choices_of(inputs, inputs.question.world).choices, count);
+  const std::vector<Bounds> bounds = bounds_of(choices, basis.trials, 0);
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const Trial trial = try_out(choices[i], basis.trials);
+    EXPECT_GT(bounds[i].time, Duration{}) << text_of(choices[i]);
+    EXPECT_GT(bounds[i].memory, Bytes{}) << text_of(choices[i]);
+    EXPECT_LE(bounds[i].time, trial.time.span) << text_of(choices[i]);
+    EXPECT_LE(bounds[i].memory, trial.needed()) << text_of(choices[i]);
+  }
+}
+
+TEST(TorchtitanBounds, AreNoHigherThanTrials) {
+  Inputs inputs = plan_of_axes();
+  inputs.question.precisions = {TrainingPrecision::bf16_mixed, TrainingPrecision::fp32,
+                                TrainingPrecision::bf16};
+  inputs.profile.memory = {};
+  expect_bounds_hold(inputs, 40);
+}
+
+// A host that decides.
+TEST(TorchtitanBounds, AreNoHigherThanTrialsOfASlowHost) {
+  Inputs inputs = plan_of_axes();
+  inputs.profile.memory = {};
+  inputs.profile.host = HostCosts{.operation = Duration{50'000}, .view = {}, .backward = 0.5};
+  expect_bounds_hold(inputs, 20);
+}
+
+// Compute and links that decide, on a GPU by its data sheet.
+TEST(TorchtitanBounds, AreNoHigherThanTrialsOfABusyGpu) {
+  Inputs inputs = plan_of_axes();
+  inputs.profile = find_hardware_profile("h100_sxm", "--cluster");
+  inputs.question.world = 16;
+  inputs.question.training.length = 4096;
+  inputs.question.tokens_per_batch = 32 * 4096;
+  inputs.profile.memory = {};
+  expect_bounds_hold(inputs, 24);
+}
+
+// Of torchtitan's 32 micro-batches 4 and 6 are played, or 8 and 12; of fsdp2's pipeline, which is
+// the same without an axis tensor, all.
+TEST(TorchtitanTrials, OfManyMicroBatchesFollowFromFew) {
+  Inputs inputs = plan_of_axes();
+  inputs.profile = find_hardware_profile("h100_sxm", "--cluster");
+  inputs.question.training.length = 4096;
+  // Of Llama-3-8B's width: the device decides, not the host.
+  inputs.config = JsonValue::parse(wide_llama, "config.json");
+  inputs.model = model_of_config(inputs.config);
+  const Basis basis(inputs);
+  for (const int stages : {1, 2}) {
+    Choice choice = choice_of_axes();
+    choice.torchtitan = TorchtitanAxes{};
+    choice.pipeline.stages_per_rank = stages;
+    if (stages == 1) choice.pipeline.schedule = PipelineScheduleKind::one_f_one_b;
+    choice.checkpointing = {};
+    choice.batch = 1;
+    choice.micro_batches = 32;
+    const Trial few = try_out(choice, basis.trials);
+    const Trial estimate = estimated(choice, basis.trials).value();
+    Choice whole = choice;
+    whole.torchtitan = std::nullopt;
+    const Trial all = try_out(whole, basis.trials);
+    EXPECT_NEAR(few.time.span.seconds() / all.time.span.seconds(), 1, 0.005) << text_of(choice);
+    const double memory =
+        static_cast<double>(few.needed().count) / static_cast<double>(all.needed().count);
+    EXPECT_LE(memory, 1.001) << text_of(choice);
+    EXPECT_GE(memory, 0.9) << text_of(choice);
+    EXPECT_NEAR(estimate.time.span.seconds() / all.time.span.seconds(), 1, 0.1) << text_of(choice);
+    EXPECT_LE(estimate.needed(), all.needed()) << text_of(choice);
+  }
+}
+
+}  // namespace
+}  // namespace shardscope::planner
