@@ -12,6 +12,7 @@
 #include "core/pytorch/runtimes/training/recorded_schedule.h"
 #include "sim/kernels/fusion.h"
 #include "sim/megatron/update.h"
+#include "sim/validate/published_pipeline.h"
 #include "sim/validate/published_scenario.h"
 
 namespace shardscope::testing {
