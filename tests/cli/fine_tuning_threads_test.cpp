@@ -236,13 +236,20 @@ TEST(FineTuningUnits, MayBeAdaptersWithoutOriginalParameters) {
   EXPECT_EQ(run.code, 0) << run.errors;
 }
 
+// PEFT asks for the second size of an adapter's weight, which a shard lacks. Where the block is
+// wrapped first, its unit has the adapters' weights, and theirs have none.
 TEST(FineTuningUnits, AreNoAdaptersOfDora) {
   const Workplace place;
-  place.write("units.json", units_of_adapters());
-  const Outcome run =
-      place.run("simulate " + model() + under_fsdp1 + "--peft r=8,targets=q_proj,dora");
+  const std::string block = "base_model.model.model.layers.0";
+  const std::string adapter = block + ".self_attn.q_proj.lora_";
+  const std::string dora = "--peft r=8,targets=q_proj,dora";
+  place.write("units.json", "[[\"" + adapter + "A.default\"], [\"" + adapter + "B.default\"], [\"" +
+                                block + "\"]]");
+  const Outcome run = place.run("simulate " + model() + under_fsdp1 + dora);
   EXPECT_EQ(run.code, 2);
   EXPECT_NE(run.errors.find("wrap blocks only"), std::string::npos) << run.errors;
+  place.write("units.json", units_of_adapters());
+  EXPECT_EQ(place.run("simulate " + model() + under_fsdp1 + dora).code, 0);
 }
 
 // A run folder leads to the same prediction.
