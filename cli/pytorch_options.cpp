@@ -264,13 +264,13 @@ void apply_activation_offloading(const PytorchOptions& options, const JobOptions
 }
 
 /// DeepSpeed's optimizers keep masters of their own; bitsandbytes' states are not modelled there.
-/// FSDP2's parameters are DTensors, of which PyTorch 2.15 raises in bitsandbytes 0.50's updates.
+/// FSDP2's parameters are DTensors. bitsandbytes 0.50's updates raise on them under PyTorch 2.15.
 void check_engine(const eager::TrainingSetup& setup) {
   if (!setup.loop.optimizer.bitsandbytes) return;
   if (std::holds_alternative<eager::Fsdp2Setup>(setup.runtime))
     throw Error({.where = "--optimizer",
-                 .what = "bitsandbytes' optimizers take no DTensor, which FSDP2 makes of every "
-                         "parameter: their first step raises",
+                 .what = "FSDP2 makes every parameter a DTensor, and bitsandbytes' optimizers take "
+                         "no DTensor: their first step raises",
                  .way_out = "give adamw, or shard with FSDP1 (--runtime fsdp1)"});
   if (std::holds_alternative<eager::DeepSpeedSetup>(setup.runtime))
     throw Error({.where = "--optimizer",

@@ -304,7 +304,7 @@ class Run {
   void tell_resumed(const Checkpoint& checkpoint) {
     const TrainingProgress& from = checkpoint.index().progress;
     if (!options_.quiet)
-      fmt::print(stderr, "goes on behind step {} of {}, read in {:.3f} s\n", from.step,
+      fmt::print(stderr, "resumes after step {} of {}, read in {:.3f} s\n", from.step,
                  checkpoint.folder().string(), trainer_->loading_s());
     if (from.data_tokens == 0 && !options_.quiet)
       fmt::print(stderr, "the place in the data is not saved: it is taken to be token {}\n",

@@ -33,7 +33,7 @@ EVERY, RANKS, SAVES = 50, 2, 4
 TOLD = re.compile(r"(\d+) checkpoints saved: training waited ([\d.]+) s .* ([\d.]+) MB of rank 0 .* at ([\d.]+) MB/s, with ([\d.]+) s of "
                   "processor time")
 
-LOADED = re.compile(r"goes on behind step \d+ of .*, read in ([\d.]+) s")
+LOADED = re.compile(r"resumes after step \d+ of .*, read in ([\d.]+) s")
 SPEEDS = ("save", "rewrite", "load", "read", "cached")
 
 

@@ -231,7 +231,7 @@ TEST_F(Checkpoints, OfOtherLibrariesAreResumed) {
     EXPECT_EQ(outcome.code, 0) << name << ": " << outcome.errors;
     // 3 steps of 2 ranks with a sequence of 4.
     EXPECT_THAT(outcome.errors,
-                AllOf(HasSubstr("goes on behind step 3"), HasSubstr("it is taken to be token 24")));
+                AllOf(HasSubstr("resumes after step 3"), HasSubstr("it is taken to be token 24")));
     all.push_back(losses(name));
     EXPECT_THAT(all.back(), ::testing::StartsWith("{\"step\": 4")) << name;
     EXPECT_EQ(lines_of(all.back()), 2u) << name;

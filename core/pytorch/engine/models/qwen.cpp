@@ -7,6 +7,7 @@
 #include "core/pytorch/engine/aten/attention.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/dispatch.h"
+#include "core/pytorch/engine/kernel_scratch.h"
 #include "core/pytorch/engine/models/context.h"
 #include "core/pytorch/engine/models/heads.h"
 #include "core/pytorch/engine/models/layers.h"
@@ -19,11 +20,11 @@ namespace {
 
 Tensor rows_of(Session& s, const Tensor& tensor) { return view(s, tensor, {-1, tensor.size(-1)}); }
 
-/// dropout_add_ln_bwd: the weight's gradient is made whether or not it is wanted, from a part of
-/// each block of threads; there are about as many as multiprocessors (108 of an A100).
+/// dropout_add_ln_bwd: the weight's gradient is made whether or not it is wanted, from a part for
+/// each block of threads. There are about as many blocks as multiprocessors.
 Tensors norm_backward(Session& s, Node& node, Tensors& gradients) {
   static constexpr Operator op{"flash_attn.dropout_add_ln_bwd", OperatorKind::reduction};
-  constexpr std::int64_t blocks = 108;
+  const std::int64_t blocks = kernel_device(s.settings.compute_capability).multiprocessors;
   const Tensor x = node.saved(s, "x");
   const Tensor weight = node.saved(s, "gamma");
   const Tensor mean = node.saved(s, "mu");
