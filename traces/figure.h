@@ -30,9 +30,9 @@ struct StageTraces {
 };
 
 /// Micro-batches over the ranks of a pipeline in the steady step: forwards and backwards with their
-/// micro-batch's number, the optimizer, and the bubble (nothing computes) hatched, with its share
-/// of the step for each rank; a predicted row above the profiled one. Clocks of profiled ranks are
-/// their hosts'. Throws Error where both sides are empty.
+/// micro-batch's number, the optimizer, and hatched where nothing computes (bubble and exposed
+/// communication), with its share of the step for each rank; a predicted row above the profiled
+/// one. Clocks of profiled ranks are their hosts'. Throws Error where both sides are empty.
 std::string stages_figure(const StageTraces& traces, std::string_view title);
 
 /// One strategy's bars; an absent side draws nothing.

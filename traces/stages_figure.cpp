@@ -146,7 +146,7 @@ double mean_bubble(const std::vector<Row>& rows) {
 }
 
 std::string subtitle(const std::vector<Row>& predicted, const std::vector<Row>& profiled) {
-  std::string text = "Micro-batches over the ranks of the pipeline, one step: bubble";
+  std::string text = "Micro-batches over the ranks of the pipeline, one step: nothing computes in";
   if (!predicted.empty()) text += fmt::format(" {:.1f}% predicted", 100 * mean_bubble(predicted));
   if (!predicted.empty() && !profiled.empty()) text += ",";
   if (!profiled.empty()) text += fmt::format(" {:.1f}% profiled", 100 * mean_bubble(profiled));
@@ -200,7 +200,7 @@ class StagesPicture {
     entry(palette::sky, "forward of a micro-batch");
     entry(palette::blue, "backward");
     entry(palette::green, "optimizer");
-    entry(fmt::format("url(#{})", bubble_hatch), "bubble: nothing computes");
+    entry(fmt::format("url(#{})", bubble_hatch), "nothing computes: bubble, exposed communication");
   }
 
   void draw_grid() {
@@ -222,14 +222,15 @@ class StagesPicture {
     double drawn_to = 0;
     for (const Chunk& chunk : row.chunks) drawn_to = draw_chunk(chunk, y, drawn_to);
     svg_.text({plot_right + 10, y + row_height / 2 + 4},
-              fmt::format("bubble {:.1f}%", 100 * row.bubble_share), {.size = 12});
+              fmt::format("no compute {:.1f}%", 100 * row.bubble_share), {.size = 12});
   }
 
   void draw_bubble(const TimeWindow& bubble, double y) {
     const double from = time_.at(bubble.begin.ns), to = time_.at(bubble.end.ns);
     if (to - from < min_pixels) return;
     svg_.rectangle({from, y, to - from, row_height},
-                   {.fill = fmt::format("url(#{})", bubble_hatch), .opacity = 0.75}, 0, "bubble");
+                   {.fill = fmt::format("url(#{})", bubble_hatch), .opacity = 0.75}, 0,
+                   "nothing computes");
   }
 
   /// Where it ends; what is narrower than a pixel and lies on what is drawn is left out.

@@ -186,8 +186,8 @@ TEST(StagesFigure, NamesTheBubbleOfEachRank) {
       stages_figure({.predicted = {&first, &second}, .profiled = {}}, "A <title>");
   expect_well_formed(svg);
   EXPECT_THAT(svg, HasSubstr("A &lt;title&gt;"));
-  EXPECT_THAT(svg, HasSubstr("bubble 50.0% predicted"));
-  EXPECT_EQ(count_of(svg, ">bubble 50.0%</text>"), 2U);
+  EXPECT_THAT(svg, HasSubstr("nothing computes in 50.0% predicted"));
+  EXPECT_EQ(count_of(svg, ">no compute 50.0%</text>"), 2U);
   EXPECT_EQ(count_of(svg, ">forward 0</title>"), 2U);
   EXPECT_EQ(count_of(svg, ">backward 0</title>"), 2U);
   EXPECT_THAT(svg, Not(HasSubstr("profiled")));
@@ -199,8 +199,8 @@ TEST(StagesFigure, ClocksOfProfiledRanksAreLaidOverEachOther) {
   second.base_ns = first.base_ns + 10'000;  // the same times on a clock that began 10 us later
   const std::string svg =
       stages_figure({.predicted = {}, .profiled = {&first, &second}}, "profiled");
-  EXPECT_THAT(svg, HasSubstr("bubble 50.0% profiled"));
-  EXPECT_EQ(count_of(svg, ">bubble 50.0%</text>"), 2U);
+  EXPECT_THAT(svg, HasSubstr("nothing computes in 50.0% profiled"));
+  EXPECT_EQ(count_of(svg, ">no compute 50.0%</text>"), 2U);
 }
 
 /// What another rank's earlier begin lets in of the step before is none of this one.
@@ -227,7 +227,7 @@ TEST(StagesFigure, DrawsNothingWhereAChunkWaits) {
   const std::string svg =
       stages_figure({.predicted = {&waiting, &waiting}, .profiled = {}}, "waits");
   EXPECT_EQ(count_of(svg, ">forward 0</title>"), 4U);
-  EXPECT_EQ(count_of(svg, ">bubble</title>"), 2U);
+  EXPECT_EQ(count_of(svg, ">nothing computes</title>"), 2U);
 }
 
 TEST(StagesFigure, NeedsATrace) { EXPECT_THROW(stages_figure({}, "none"), Error); }
