@@ -3,17 +3,24 @@
 
 #include <QObject>
 #include <QPointer>
+#include <QSocketNotifier>
 #include <QString>
-#include <QThreadPool>
+#include <condition_variable>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <stop_token>
+#include <thread>
 #include <type_traits>
+#include <vector>
 
 namespace shardscope::gui {
 
 /// Runs functions on a pool of threads. `done` is called on the thread that this object lives in,
 /// and never once `owner` is gone. Everything in flight is stopped and awaited on destruction.
+/// Threads and hand-over are the standard library's, which the thread sanitizer understands; it
+/// sees no order in Qt's own, since Debian's Qt is not built for it.
 class Tasks : public QObject {
   Q_OBJECT
  public:
@@ -37,6 +44,10 @@ class Tasks : public QObject {
         on_failure);
   }
 
+  /// From any thread: calls it on the thread that this object lives in, after what was posted
+  /// before.
+  void post(std::function<void()> call);
+
   bool idle() const { return in_flight_ == 0; }
   /// Handles events until nothing is in flight, also nothing that results start. For tests and for
   /// exports; false after `timeout_ms`.
@@ -53,9 +64,20 @@ class Tasks : public QObject {
   void finish(const QPointer<QObject>& owner, const std::stop_token& stop,
               const std::function<void()>& result);
 
-  QThreadPool pool_;
+  void work();
+  void call_posted();
+
   std::stop_source all_;
   int in_flight_ = 0;
+  int posted_signal_ = -1;  ///< an eventfd that counts `posted_`
+  std::unique_ptr<QSocketNotifier> notifier_;
+
+  std::mutex mutex_;  ///< of what follows
+  std::condition_variable wake_;
+  std::deque<std::function<void()>> jobs_, posted_;
+  std::size_t idle_threads_ = 0;
+  bool ends_ = false;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace shardscope::gui

@@ -39,12 +39,15 @@ void Opening::open(const std::filesystem::path& path, const Read& read) {
   const auto file = std::make_shared<File>();
   file->what = QString::fromStdString(path.string());
   files_.push_back(file);
-  const auto work = [this, file, path, read](std::stop_token stop) {
-    return result_of(
-        path, read,
-        {.stop = stop, .on_progress = [this, file](double share, const std::string& what) {
-           tell_progress(file, share, what);
-         }});
+  Tasks& tasks = workspace_.tasks();
+  const auto work = [&tasks, here = QPointer<Opening>(this), file, path,
+                     read](std::stop_token stop) {
+    const auto tell = [&](double share, const std::string& what) {
+      tasks.post([here, file, share, text = QString::fromStdString(what)] {
+        if (here) here->show_progress(*file, share, text);
+      });
+    };
+    return result_of(path, read, {.stop = stop, .on_progress = tell});
   };
   const auto done = [this, file, path](const Result& result) {
     file->share = 1;
@@ -56,7 +59,7 @@ void Opening::open(const std::filesystem::path& path, const Read& read) {
     };
     deliver_in_order();
   };
-  file->stop = workspace_.tasks().run(this, work, done);
+  file->stop = tasks.run(this, work, done);
   Q_EMIT progressed();
 }
 
@@ -77,15 +80,10 @@ double Opening::share() const {
 
 QString Opening::what() const { return files_.empty() ? QString() : files_.back()->what; }
 
-void Opening::tell_progress(const FilePointer& file, double share, const std::string& what) {
-  QMetaObject::invokeMethod(
-      this,
-      [this, file, share, text = QString::fromStdString(what)] {
-        file->share = std::clamp(share, 0.0, 1.0);
-        file->what = text;
-        Q_EMIT progressed();
-      },
-      Qt::QueuedConnection);
+void Opening::show_progress(File& file, double share, const QString& what) {
+  file.share = std::clamp(share, 0.0, 1.0);
+  file.what = what;
+  Q_EMIT progressed();
 }
 
 void Opening::deliver_in_order() {

@@ -45,8 +45,7 @@ class Opening : public QObject {
     std::function<void()> deliver = {};  ///< what was read, once it is
   };
   using FilePointer = std::shared_ptr<File>;
-  /// Called on any thread.
-  void tell_progress(const FilePointer& file, double share, const std::string& what);
+  void show_progress(File& file, double share, const QString& what);
   /// What is read, in the order in which it was asked for: which file is read faster than which
   /// does not change what views show.
   void deliver_in_order();

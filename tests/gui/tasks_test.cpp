@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <QCoreApplication>
 #include <QThread>
 #include <atomic>
 #include <memory>
 #include <stdexcept>
+#include <vector>
 
 namespace shardscope::gui {
 namespace {
@@ -29,6 +31,25 @@ TEST(Tasks, BringResultsToTheThreadOfTheWindow) {
   ASSERT_TRUE(tasks.wait_until_idle(patience_ms));
   EXPECT_EQ(came_to, QThread::currentThread());
   EXPECT_NE(worked_on, came_to);
+}
+
+TEST(Tasks, WhatIsPostedComesInOrderAndAnEventLoopInsideGoesOn) {
+  Tasks tasks;
+  std::vector<int> came;
+  tasks.run(
+      &tasks,
+      [&](std::stop_token) {
+        tasks.post([&] {
+          came.push_back(1);
+          while (came.size() < 3) QCoreApplication::processEvents();
+          came.push_back(4);
+        });
+        tasks.post([&] { came.push_back(2); });
+        return 3;
+      },
+      [&](int value) { came.push_back(value); });
+  ASSERT_TRUE(tasks.wait_until_idle(patience_ms));
+  EXPECT_EQ(came, (std::vector<int>{1, 2, 3, 4}));
 }
 
 TEST(Tasks, ResultsForWhatIsGoneAreDropped) {
