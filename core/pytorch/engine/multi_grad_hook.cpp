@@ -6,11 +6,10 @@
 #include "core/pytorch/engine/engine.h"
 
 namespace shardscope::eager {
-namespace {
 
-/// What the hooks of one registration share. One backward at a time is counted: a nested one
+/// One backward at a time is counted: a nested one
 /// starts anew, as each has its own id.
-struct All {
+struct SharedGradHooks {
   std::vector<NodeRef> nodes;
   MultiGradHook hook;
   std::int64_t task = -1;
@@ -19,7 +18,9 @@ struct All {
   Tensors gradients;
 };
 
-void note(Session& s, All& all, std::size_t index, const Tensor& gradient) {
+namespace {
+
+void note(Session& s, SharedGradHooks& all, std::size_t index, const Tensor& gradient) {
   const Engine& engine = s.engine();
   if (all.task != engine.graph_task_id()) {
     all.task = engine.graph_task_id();
@@ -52,7 +53,7 @@ void MultiGradHandle::remove() {
 
 MultiGradHandle register_multi_grad_hook_all(Session& s, const Tensors& tensors,
                                              MultiGradHook hook) {
-  const auto all = std::make_shared<All>();
+  const auto all = std::make_shared<SharedGradHooks>();
   all->hook = std::move(hook);
   for (const Tensor& tensor : tensors) all->nodes.push_back(gradient_edge(s, tensor).node);
   std::vector<MultiGradHandle::Entry> entries;
@@ -63,7 +64,12 @@ MultiGradHandle register_multi_grad_hook_all(Session& s, const Tensors& tensors,
     };
     entries.push_back(MultiGradHandle::entry_of(tensors[i], register_hook(s, tensors[i], each)));
   }
-  return MultiGradHandle(std::move(entries));
+  return MultiGradHandle(std::move(entries), all);
+}
+
+void forget_nodes(const std::weak_ptr<SharedGradHooks>& hooks) {
+  const auto shared = hooks.lock();
+  if (shared) std::exchange(shared->nodes, {}).clear();
 }
 
 MultiGradHandle register_multi_grad_hook_any(Session& s, const Tensors& tensors,

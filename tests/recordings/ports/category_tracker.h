@@ -65,7 +65,7 @@ class CategoryTracker : public Observer {
   static constexpr std::size_t no_place = static_cast<std::size_t>(-1);
 
   CategoryTracker(Session& s, Names names, Category optimizer_state)
-      : mod_tracker_(s), names_(names), optimizer_state_(optimizer_state) {}
+      : names_(names), optimizer_state_(optimizer_state), mod_tracker_(s) {}
 
   /// _update_and_maybe_create_winfos: known or not, it is of this category from now on.
   void add(StorageImpl& storage, Category category);
@@ -80,8 +80,6 @@ class CategoryTracker : public Observer {
   /// Notes what there is now; a module's own peak begins anew with it.
   void restart_module_peak(std::size_t place, Moment peak);
   void note(std::size_t place, Moment moment);
-
-  ModTracker mod_tracker_;
 
  private:
   struct Known {
@@ -107,6 +105,9 @@ class CategoryTracker : public Observer {
   TrackedMemory current_, peak_;
   std::vector<ModuleStats> stats_;  ///< in the order in which modules were first seen
   bool in_optimizer_ = false;
+
+ protected:
+  ModTracker mod_tracker_;  ///< ends first: it frees storages, which this tracker is told
 };
 
 }  // namespace shardscope::eager

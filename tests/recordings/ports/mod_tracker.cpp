@@ -4,7 +4,6 @@
 #include <span>
 
 #include "core/pytorch/engine/engine.h"
-#include "core/pytorch/engine/multi_grad_hook.h"
 #include "core/pytorch/engine/session.h"
 
 namespace shardscope::eager {
@@ -23,6 +22,10 @@ std::span<const Tensor> positional(const Arguments& arguments) {
 }
 
 }  // namespace
+
+ModTracker::~ModTracker() {
+  for (const auto& hooks : grad_hooks_) forget_nodes(hooks);
+}
 
 bool ModTracker::in_backward() const { return s_.engine().graph_task_id() != -1; }
 
@@ -71,8 +74,10 @@ void ModTracker::before_forward(std::size_t place, const Arguments& arguments) {
   if (inputs.empty())
     ends_with_backward_.push_back(place);
   else
-    register_multi_grad_hook_all(
-        s_, inputs, [this, place](Session&, const Tensors&) { after_backward(place); });
+    grad_hooks_.push_back(
+        register_multi_grad_hook_all(s_, inputs, [this, place](Session&, const Tensors&) {
+          after_backward(place);
+        }).shared());
 }
 
 void ModTracker::after_forward(std::size_t place, const Tensors& outputs) {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/pytorch/engine/module.h"
+#include "core/pytorch/engine/multi_grad_hook.h"
 
 namespace shardscope::eager {
 
@@ -22,6 +24,8 @@ class ModTracker {
   explicit ModTracker(Session& s) : s_(s) {}
   ModTracker(const ModTracker&) = delete;
   ModTracker& operator=(const ModTracker&) = delete;
+  /// Python's garbage collector ends the circles of hooks and nodes; here the tracker does.
+  ~ModTracker();
 
   /// `with tracker:` begins, for this model. Its class name is the first part of all names.
   void enter(Module& model, const std::string& class_name, Hooks hooks);
@@ -58,6 +62,7 @@ class ModTracker {
   Hooks hooks_;
   std::vector<Entry> entries_;
   std::vector<std::size_t> ends_with_backward_;
+  std::vector<std::weak_ptr<SharedGradHooks>> grad_hooks_;
   bool has_callback_ = false;
 };
 
