@@ -2,6 +2,7 @@
 
 #include <QAccessible>
 #include <QAccessibleWidget>
+#include <QStackedWidget>
 #include <QWindow>
 #include <mutex>
 #include <optional>
@@ -73,9 +74,28 @@ class SpokenPicture final : public QAccessibleWidget {
   std::optional<QAccessible::Id> item_;
 };
 
+/// Pages of which one is shown: a panel that holds this one. Qt's own role for it makes readers say
+/// "layered pane" before each page.
+class ShownPage final : public QAccessibleWidget {
+ public:
+  explicit ShownPage(QStackedWidget* pages) : QAccessibleWidget(pages, QAccessible::Pane) {}
+
+  int childCount() const override { return shown() == nullptr ? 0 : 1; }
+  QAccessibleInterface* child(int index) const override {
+    return index == 0 ? QAccessible::queryAccessibleInterface(shown()) : nullptr;
+  }
+  int indexOfChild(const QAccessibleInterface* item) const override {
+    return item != nullptr && item->object() == shown() ? 0 : -1;
+  }
+
+ private:
+  QWidget* shown() const { return static_cast<QStackedWidget*>(widget())->currentWidget(); }
+};
+
 constexpr const char* speaks = "shardscope_speaks";
 
 QAccessibleInterface* interface_of(const QString&, QObject* object) {
+  if (auto* pages = qobject_cast<QStackedWidget*>(object)) return new ShownPage(pages);
   auto* widget = qobject_cast<QWidget*>(object);
   if (widget == nullptr || !widget->property(speaks).toBool()) return nullptr;
   return new SpokenPicture(widget);
@@ -83,9 +103,13 @@ QAccessibleInterface* interface_of(const QString&, QObject* object) {
 
 }  // namespace
 
-void let_speak(QWidget& picture) {
+void speak_of_pages() {
   static std::once_flag once;
   std::call_once(once, [] { QAccessible::installFactory(interface_of); });
+}
+
+void let_speak(QWidget& picture) {
+  speak_of_pages();
   picture.setProperty(speaks, true);
 }
 

@@ -5,6 +5,10 @@
 
 namespace shardscope::gui {
 
+/// From now on each QStackedWidget is told as a panel with the page that is shown. To be called
+/// before such widgets are made.
+void speak_of_pages();
+
 /// To be called first where the picture is made: Qt keeps what it finds when a name is set.
 void let_speak(QWidget& picture);
 

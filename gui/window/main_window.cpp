@@ -17,6 +17,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "gui/base/spoken.h"
 #include "gui/base/theme.h"
 #include "gui/data/find_scenario.h"
 #include "gui/data/opened_text.h"
@@ -54,6 +55,7 @@ QSize usual_size(QSize room) {
 }
 
 MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
+  speak_of_pages();
   setWindowTitle(tr("Shardscope"));
   setAcceptDrops(true);
   setDockNestingEnabled(true);

@@ -5,6 +5,7 @@
 #include <QComboBox>
 #include <QLabel>
 #include <QSignalBlocker>
+#include <QStackedWidget>
 #include <QTableView>
 #include <QTest>
 #include <algorithm>
@@ -55,6 +56,20 @@ TEST_F(ScreenReader, AComboBoxHasALabelBesideItsValue) {
   for (QComboBox* box : boxes) {
     SCOPED_TRACE(box->objectName().toStdString() + ": " + box->currentText().toStdString());
     EXPECT_FALSE(labels_of(box).join(QString()).trimmed().isEmpty());
+  }
+}
+
+TEST_F(ScreenReader, ATabIsAPanelWithThePageThatIsShown) {
+  const QList<QStackedWidget*> stacks = window_.findChildren<QStackedWidget*>();
+  ASSERT_GE(stacks.size(), 2);
+  for (QStackedWidget* stack : stacks) {
+    QAccessibleInterface* told = QAccessible::queryAccessibleInterface(stack);
+    ASSERT_NE(told, nullptr);
+    EXPECT_EQ(told->role(), QAccessible::Pane);
+    ASSERT_EQ(told->childCount(), stack->currentWidget() == nullptr ? 0 : 1);
+    if (told->childCount() == 0) continue;
+    EXPECT_EQ(told->child(0)->object(), stack->currentWidget());
+    EXPECT_EQ(told->indexOfChild(told->child(0)), 0);
   }
 }
 
