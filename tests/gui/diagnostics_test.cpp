@@ -9,12 +9,11 @@
 #include <QLineEdit>
 #include <algorithm>
 
+#include "tests/gui/patience.h"
 #include "tests/gui/scenarios.h"
 
 namespace shardscope::gui {
 namespace {
-
-constexpr int patience_ms = 60'000;
 
 QString cell(QAbstractItemModel& table, int row, int column) {
   return table.index(row, column).data().toString();

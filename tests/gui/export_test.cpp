@@ -18,6 +18,7 @@
 #include "gui/export/export_view.h"
 #include "gui/export/table_file.h"
 #include "gui/export/table_reader.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/scenarios.h"
 
 namespace shardscope::gui {
@@ -27,7 +28,6 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
-constexpr int patience_ms = 60'000;
 constexpr PictureSize small{.width = 300, .height = 200, .scale = 2};
 
 std::vector<std::string> names_in(const fs::path& folder) {

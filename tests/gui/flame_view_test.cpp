@@ -11,12 +11,11 @@
 
 #include "gui/base/theme.h"
 #include "gui/flame/flame_canvas.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/scenarios.h"
 
 namespace shardscope::gui {
 namespace {
-
-constexpr int patience_ms = 60'000;
 
 /// Predicted 60 us of compute of layers.0 and 60 of all_gather of layers.1, profiled 75 of each.
 class FlameViewTest : public ::testing::Test {

@@ -8,11 +8,10 @@
 #include <set>
 
 #include "gui/window/main_window.h"
+#include "tests/gui/patience.h"
 
 namespace shardscope::gui {
 namespace {
-
-constexpr int patience_ms = 60'000;
 
 QStringList texts_of(const QWidget& widget) {
   QStringList texts;

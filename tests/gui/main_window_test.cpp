@@ -22,13 +22,12 @@
 #include "gui/window/message_banner.h"
 #include "gui/window/mnemonics.h"
 #include "gui/window/view_pane.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/run_samples.h"
 #include "tests/gui/scenarios.h"
 
 namespace shardscope::gui {
 namespace {
-
-constexpr int patience_ms = 60'000;
 
 TEST(MainWindow, EveryViewHasAnIdATitleAndATable) {
   MainWindow window;

@@ -18,13 +18,13 @@
 #include "gui/memory/live_tree_model.h"
 #include "gui/memory/memory_canvas.h"
 #include "tests/gui/memory_scenarios.h"
+#include "tests/gui/patience.h"
 
 namespace shardscope::gui {
 namespace {
 
 using shardscope::testing::memory_scenario;
 
-constexpr int patience_ms = 60'000;
 constexpr std::size_t activations = 3;
 
 class MemoryViewTest : public ::testing::Test {

@@ -12,11 +12,11 @@
 
 #include "gui/window/main_window.h"
 #include "gui/window/new_comparison_dialog.h"
+#include "tests/gui/patience.h"
 
 namespace shardscope::gui {
 namespace {
 
-constexpr int patience_ms = 60'000;
 const std::filesystem::path root = SOURCE_ROOT;
 
 class NewComparisonWindow : public ::testing::Test {

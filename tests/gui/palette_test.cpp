@@ -6,11 +6,10 @@
 
 #include "gui/window/command_palette.h"
 #include "gui/window/main_window.h"
+#include "tests/gui/patience.h"
 
 namespace shardscope::gui {
 namespace {
-
-constexpr int patience_ms = 60'000;
 
 struct Palette : ::testing::Test {
   Palette() {

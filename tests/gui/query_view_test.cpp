@@ -6,12 +6,11 @@
 #include <QTest>
 
 #include "gui/table/table_pane.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/scenarios.h"
 
 namespace shardscope::gui {
 namespace {
-
-constexpr int patience_ms = 60'000;
 
 class Query : public ::testing::Test {
  protected:

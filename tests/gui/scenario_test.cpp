@@ -18,6 +18,7 @@
 #include "gui/timeline/timeline_view.h"
 #include "gui/units/units_view.h"
 #include "gui/window/main_window.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/run_samples.h"
 
 namespace shardscope::gui {
@@ -25,7 +26,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int patience_ms = 60'000;
 constexpr PictureSize laptop{.width = 1280, .height = 720, .scale = 2};
 
 bool holds_text(const QAbstractItemModel& model, const QString& text) {

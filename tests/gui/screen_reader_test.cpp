@@ -15,12 +15,11 @@
 #include "gui/timeline/timeline_canvas.h"
 #include "gui/timeline/timeline_view.h"
 #include "gui/window/main_window.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/scenarios.h"
 
 namespace shardscope::gui {
 namespace {
-
-constexpr int patience_ms = 60'000;
 
 QString name_of(QWidget* widget) {
   QAccessibleInterface* told = QAccessible::queryAccessibleInterface(widget);

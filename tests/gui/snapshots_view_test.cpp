@@ -12,6 +12,7 @@
 #include "gui/snapshots/snapshot_canvas.h"
 #include "gui/snapshots/stack_pane.h"
 #include "gui/table/column_table_model.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/scenarios.h"
 #include "tests/gui/snapshot_scenarios.h"
 
@@ -19,8 +20,6 @@ namespace shardscope::gui {
 namespace {
 
 using shardscope::testing::snapshot_scenario;
-
-constexpr int patience_ms = 60'000;
 
 class Snapshots : public ::testing::Test {
  protected:

@@ -17,12 +17,11 @@
 #include "gui/strategies/verdict_panel.h"
 #include "gui/table/column_table_model.h"
 #include "gui/table/table_pane.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/scenarios.h"
 
 namespace shardscope::gui {
 namespace {
-
-constexpr int patience_ms = 60'000;
 
 /// A scenario of that strategy, whose profiled step takes `stretch` times 100 us.
 ScenarioPointer scenario(const std::string& strategy, double stretch) {

@@ -1,4 +1,5 @@
 #include "gui/base/tasks.h"
+#include "tests/gui/patience.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +12,6 @@
 
 namespace shardscope::gui {
 namespace {
-
-constexpr int patience_ms = 60'000;
 
 TEST(Tasks, BringResultsToTheThreadOfTheWindow) {
   Tasks tasks;

@@ -26,6 +26,7 @@
 #include <string>
 #include <thread>
 
+#include "gui/base/tasks.h"
 #include "gui/memory/figures_panel.h"
 #include "gui/memory/live_panel.h"
 #include "gui/memory/live_tree_model.h"
@@ -42,6 +43,7 @@
 #include "gui/what_if/what_if_view.h"
 #include "gui/window/main_window.h"
 #include "gui/window/new_comparison_dialog.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/scenarios.h"
 
 namespace shardscope::gui {
@@ -49,20 +51,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int patience_ms = 60'000;
 const std::string root = SOURCE_ROOT;
 
 /// How long the UI thread leaves an event unanswered at most: what a person feels as a block. And
 /// how much processor time the thread itself takes between two events at most: what is left of that
 /// where nothing else runs on the machine.
-class UiWatch : public QObject {
+class UiWatch {
  public:
   struct Block {
     std::chrono::milliseconds waited{}, computed{};
   };
 
   UiWatch() : thread_([this](const std::stop_token& stop) { ask(stop); }) {}
-  ~UiWatch() override {
+  UiWatch(const UiWatch&) = delete;
+  UiWatch& operator=(const UiWatch&) = delete;
+  ~UiWatch() {
     thread_.request_stop();
     thread_.join();
   }
@@ -89,8 +92,7 @@ class UiWatch : public QObject {
   void ask(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       const Clock::time_point asked = Clock::now();
-      QMetaObject::invokeMethod(
-          this, [this, asked] { answer(asked); }, Qt::QueuedConnection);
+      on_ui_thread_.post([this, asked] { answer(asked); });
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   }
@@ -105,6 +107,7 @@ class UiWatch : public QObject {
   // Of the UI thread alone.
   Clock::duration waited_{}, computed_{};
   Clock::duration computed_until_ = processor_time();
+  Tasks on_ui_thread_;
   std::jthread thread_;
 };
 

@@ -16,12 +16,11 @@
 #include "gui/timeline/spans_model.h"
 #include "gui/timeline/text_rows_model.h"
 #include "gui/timeline/timeline_canvas.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/scenarios.h"
 
 namespace shardscope::gui {
 namespace {
-
-constexpr int patience_ms = 60'000;
 
 /// A view of one small scenario, both sides of which begin at 0 on the axis: predicted compute
 /// [0, 60) us and all_gather [40, 100), profiled 1.25 times as long.

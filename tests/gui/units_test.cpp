@@ -17,12 +17,11 @@
 #include "gui/base/theme.h"
 #include "gui/table/column_table_model.h"
 #include "gui/table/table_pane.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/scenarios.h"
 
 namespace shardscope::gui {
 namespace {
-
-constexpr int patience_ms = 60'000;
 
 class UnitsAndOperations : public ::testing::Test {
  protected:

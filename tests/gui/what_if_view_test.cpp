@@ -22,11 +22,10 @@
 #include "gui/what_if/run_chart.h"
 #include "gui/what_if/run_pane.h"
 #include "gui/what_if/what_if_controls.h"
+#include "tests/gui/patience.h"
 
 namespace shardscope::gui {
 namespace {
-
-constexpr int patience_ms = 60'000;
 
 /// A run folder that `simulate` left, of a model small enough to be trained in a test.
 class WhatIfViewTest : public ::testing::Test {

@@ -7,6 +7,7 @@
 #include "core/format/atomic_file.h"
 #include "gui/data/open_run.h"
 #include "gui/window/opening.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/run_samples.h"
 #include "tests/gui/scenarios.h"
 
@@ -16,8 +17,6 @@ namespace {
 using shardscope::testing::SampleRun;
 using shardscope::testing::ScratchFolder;
 using shardscope::testing::write_sample_run;
-
-constexpr int patience_ms = 60'000;
 
 class ReadingAgainTest : public ::testing::Test {
  protected:

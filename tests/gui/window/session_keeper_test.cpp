@@ -6,6 +6,7 @@
 
 #include "core/format/atomic_file.h"
 #include "gui/window/main_window.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/run_samples.h"
 
 namespace shardscope::gui {
@@ -14,8 +15,6 @@ namespace {
 using shardscope::testing::SampleRun;
 using shardscope::testing::ScratchFolder;
 using shardscope::testing::write_sample_run;
-
-constexpr int patience_ms = 60'000;
 
 class SessionKeeperTest : public ::testing::Test {
  protected:
