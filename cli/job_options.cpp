@@ -17,18 +17,25 @@ namespace {
 /// Larger sizes are typing errors, and products of them would overflow.
 constexpr std::int64_t largest_size = std::int64_t{1} << 31;
 
-void set_size(const std::optional<std::int64_t>& option, std::string_view name,
-              std::int64_t& value) {
+constexpr std::int64_t most_stages_per_rank = 1024;  // as of the job's key
+
+void set_size(const std::optional<std::int64_t>& option, std::string_view name, std::int64_t& value,
+              std::int64_t most = largest_size - 1) {
   if (!option) return;
-  if (*option < 1 || *option >= largest_size) {
+  if (*option < 1 || *option > most) {
     throw Error({.where = std::string(name),
-                 .what = fmt::format("expected 1 to {}, got {}", largest_size - 1, *option)});
+                 .what = fmt::format("expected 1 to {}, got {}", most, *option)});
   }
   value = *option;
 }
 
 void apply_strategy(const JobOptions& options, Strategy& strategy) {
   if (options.runtime) strategy.runtime = parse_runtime(*options.runtime, "--runtime");
+  if (options.strategy == "pipeline")
+    throw Error(
+        {.where = "--strategy",
+         .what = "a pipeline is an axis of the mesh, and --strategy is what its stages shard",
+         .way_out = "give for example --mesh pipeline=2 --strategy no_shard"});
   if (options.strategy) {
     strategy.sharding = parse_sharding_strategy(*options.strategy, "--strategy");
     strategy.mesh = {};  // the job's mesh belongs to the job's strategy
@@ -52,8 +59,8 @@ void apply_pipeline(const JobOptions& options, Job& job) {
     pipeline.checkpoint =
         parse_pipeline_checkpoint(*options.pipeline_checkpoint, "--pipeline-checkpoint");
   std::int64_t stages = pipeline.stages_per_rank;
-  set_size(options.stages_per_rank, "--stages-per-rank", stages);
-  pipeline.stages_per_rank = static_cast<int>(std::min<std::int64_t>(stages, 1025));
+  set_size(options.stages_per_rank, "--stages-per-rank", stages, most_stages_per_rank);
+  pipeline.stages_per_rank = static_cast<int>(stages);
   const bool asked = options.pipeline_schedule || options.pipeline_stages ||
                      options.stages_per_rank || options.pipeline_checkpoint;
   if (asked && job.strategy.mesh.pipeline == 1) {

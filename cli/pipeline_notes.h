@@ -1,4 +1,4 @@
-// What people are told of a pipeline before it is predicted or trained.
+// What people are told of a pipeline that is predicted or trained.
 #pragma once
 
 #include "cli/output_options.h"

@@ -252,8 +252,8 @@ ExitCode run_torchtitan(const SimulateOptions& options) {
                                                              .place = options.place,
                                                              .gpu = gpu_of(hardware.profile)});
   scenario.allocator = allocator_settings(options.pytorch.allocator, scenario.assumed);
-  note_few_micro_batches(setup_of(scenario), options.output);
   std::vector<Prediction> stages = predict_stages(scenario, hardware.profile);
+  note_few_micro_batches(setup_of(scenario), options.output);
   Prediction& prediction = stages[own_stage(scenario)];
   const Summary& summary = prediction.summary;
   prediction.summary.margin = margin_of(options.margin, hardware.profile.memory);
@@ -397,8 +397,8 @@ ExitCode run_simulate(SimulateOptions options) {
   const auto sequences = take_lengths(options.lengths, options.job);
   NativeScenario scenario = resolve_native_scenario(options.job, options.place);
   deal_out_layers(scenario, &hardware.profile);
-  note_few_micro_batches(setup_of(scenario), options.output);
   std::vector<Prediction> stages = predict_stages(scenario, hardware.profile);
+  note_few_micro_batches(setup_of(scenario), options.output);
   Prediction& prediction = stages[own_stage(scenario)];
   prediction.summary.margin = margin;
   std::optional<LengthsReport> lengths;

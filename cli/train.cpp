@@ -45,6 +45,7 @@
 #include "core/format/is_there.h"
 #include "core/model/model_weights.h"
 #include "core/native/most_profiled_steps.h"
+#include "core/native/pipeline_stages.h"
 
 namespace shardscope {
 namespace {
@@ -250,8 +251,15 @@ std::optional<HardwareChoice> machine_of(const TrainCommand& options, const Job&
 
 /// The ranks of this host hold an arena each: more than its memory would be taken by force, by the
 /// kernel, from whoever is largest.
-RoomForArena host_room(int ranks_here) {
+RoomForArenas host_room(const Mesh& mesh, int first_rank, int ranks_here) {
   const Bytes memory = Bytes{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  if (mesh.pipeline > 1) {
+    RoomForArenas room{.where = "memory",
+                       .room = fmt::format("{} of this host", rounded_text(memory)),
+                       .available = memory};
+    for (int i = 0; i < ranks_here; ++i) room.stages.push_back(pipeline_rank(mesh, first_rank + i));
+    return room;
+  }
   const Bytes each = memory / ranks_here;
   return {.where = "memory",
           .room = ranks_here == 1
@@ -261,7 +269,7 @@ RoomForArena host_room(int ranks_here) {
           .available = each};
 }
 
-RoomForArena gpu_room(int index) {
+RoomForArenas gpu_room(int index) {
   const CudaMemory memory = probe_cuda_memory(index);
   return {.where = "GPU memory",
           .room = fmt::format("{} that are free of {}", rounded_text(memory.free),
@@ -272,8 +280,10 @@ RoomForArena gpu_room(int index) {
 /// Before the first step, and before older results are taken away.
 void check_memory(const NativeScenario& scenario, const Environment& environment, int ranks_here) {
   const bool on_gpu = scenario.job.device == "cuda";
+  const int first_here = environment.rank - environment.local_rank;
   require_fit(scenario, {.kind = scenario.job.device},
-              on_gpu ? gpu_room(environment.local_rank) : host_room(ranks_here));
+              on_gpu ? gpu_room(environment.local_rank)
+                     : host_room(scenario.strategy.mesh, first_here, ranks_here));
 }
 
 void tell_machine(const HardwareProfile& profile, Precision precision, TrainOptions& options) {

@@ -11,8 +11,20 @@
 namespace shardscope {
 namespace {
 
-Bytes arena_of(const NativeScenario& scenario, const DeviceKind& device) {
-  return arena_layout(schedule_of(scenario, device)).size;
+/// Of the ranks whose arenas lie in the room.
+Bytes needed(const NativeScenario& scenario, const DeviceKind& device, const RoomForArenas& room) {
+  const std::vector<Schedule> schedules = schedules_of_stages(scenario, device);
+  if (room.stages.empty()) return largest_arena(schedules);
+  std::vector<Bytes> arenas;
+  for (const Schedule& schedule : schedules) arenas.push_back(arena_layout(schedule).size);
+  Bytes sum;
+  for (const int stage : room.stages) sum += arenas[static_cast<std::size_t>(stage)];
+  return sum;
+}
+
+bool fits(const NativeScenario& scenario, const DeviceKind& device, const RoomForArenas& room) {
+  if (room.stages.empty()) return arenas_fit(schedules_of_stages(scenario, device), room.available);
+  return needed(scenario, device, room) <= room.available;
 }
 
 NativeScenario with_batch(NativeScenario scenario, std::int64_t batch) {
@@ -28,19 +40,20 @@ NativeScenario with_checkpointing(NativeScenario scenario) {
 
 /// Arenas grow with the micro-batch, so that the largest that fits is found by halving.
 std::optional<std::int64_t> largest_batch(const NativeScenario& scenario, const DeviceKind& device,
-                                          Bytes available) {
-  std::int64_t fits = 0, too_large = scenario.workload.batch;
-  while (too_large - fits > 1) {
-    const std::int64_t middle = fits + (too_large - fits) / 2;
-    (arena_of(with_batch(scenario, middle), device) <= available ? fits : too_large) = middle;
+                                          const RoomForArenas& room) {
+  std::int64_t small = 0, too_large = scenario.workload.batch;
+  while (too_large - small > 1) {
+    const std::int64_t middle = small + (too_large - small) / 2;
+    (fits(with_batch(scenario, middle), device, room) ? small : too_large) = middle;
   }
-  return fits > 0 ? std::optional(fits) : std::nullopt;
+  return small > 0 ? std::optional(small) : std::nullopt;
 }
 
-/// The native strategies that shard more than the scenario's, on their usual mesh.
+/// The native strategies that shard more than the scenario's, on their usual mesh. None beside a
+/// pipeline, which needs another --mesh as well.
 std::vector<NativeScenario> sharded_more(const NativeScenario& scenario) {
   std::vector<NativeScenario> result;
-  if (scenario.world == 1) return result;
+  if (scenario.world == 1 || scenario.strategy.mesh.pipeline > 1) return result;
   for (const ShardingStrategy sharding :
        {ShardingStrategy::zero1, ShardingStrategy::shard_grad_op, ShardingStrategy::full_shard}) {
     NativeScenario other = scenario;
@@ -55,15 +68,15 @@ std::vector<NativeScenario> sharded_more(const NativeScenario& scenario) {
 }  // namespace
 
 std::vector<FittingChange> what_fits(const NativeScenario& scenario, const DeviceKind& device,
-                                     Bytes available) {
-  std::vector<FittingChange> fits;
+                                     const RoomForArenas& room) {
+  std::vector<FittingChange> fitting;
   const auto add_if_it_fits = [&](std::string option, const NativeScenario& changed) {
-    const Bytes arena = arena_of(changed, device);
-    if (arena <= available) fits.push_back({std::move(option), arena});
-    return arena <= available;
+    const Bytes bytes = needed(changed, device, room);
+    if (bytes <= room.available) fitting.push_back({std::move(option), bytes});
+    return bytes <= room.available;
   };
   const auto add_largest_batch = [&](const NativeScenario& changed, std::string_view also) {
-    if (const auto batch = largest_batch(changed, device, available))
+    if (const auto batch = largest_batch(changed, device, room))
       add_if_it_fits(fmt::format("--batch {}{}", *batch, also), with_batch(changed, *batch));
   };
   add_largest_batch(scenario, "");
@@ -72,21 +85,24 @@ std::vector<FittingChange> what_fits(const NativeScenario& scenario, const Devic
   for (const NativeScenario& other : sharded_more(scenario))
     if (add_if_it_fits(fmt::format("--strategy {}", name_of(other.strategy.sharding)), other))
       break;
-  if (fits.empty() && !checkpoints)
+  if (fitting.empty() && !checkpoints)
     add_largest_batch(with_checkpointing(scenario), " --checkpointing full");
-  return fits;
+  return fitting;
 }
 
 void require_fit(const NativeScenario& scenario, const DeviceKind& device,
-                 const RoomForArena& room) {
-  const Bytes arena = arena_of(scenario, device);
-  if (arena <= room.available) return;
+                 const RoomForArenas& room) {
+  if (fits(scenario, device, room)) return;
   std::vector<std::string> ways;
-  for (const FittingChange& fit : what_fits(scenario, device, room.available))
-    ways.push_back(fmt::format("{} ({})", fit.option, rounded_text(fit.arena)));
+  for (const FittingChange& change : what_fits(scenario, device, room))
+    ways.push_back(fmt::format("{} ({})", change.option, rounded_text(change.needed)));
+  const std::string bytes = rounded_text(needed(scenario, device, room));
   throw Error(
       {.where = room.where,
-       .what = fmt::format("an arena of {} does not fit in the {}", rounded_text(arena), room.room),
+       .what = room.stages.empty()
+                   ? fmt::format("an arena of {} does not fit in the {}", bytes, room.room)
+                   : fmt::format("the arenas of {} ranks, {} together, do not fit in the {}",
+                                 room.stages.size(), bytes, room.room),
        .way_out = ways.empty() ? "a shorter --seq, a smaller model or more ranks"
                                : fmt::format("{} would fit", fmt::join(ways, ", or ")),
        .code = ExitCode::no});

@@ -1,7 +1,7 @@
 #include "core/native/memory_budget.h"
 
-#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/native/native_schedule.h"
@@ -11,14 +11,11 @@ namespace {
 
 constexpr std::string_view option = "--memory-budget";
 
-/// Of the rank of the pipeline that needs most.
-Bytes arena_of(NativeTraining training, const Checkpointing& checkpointing, const Target& target) {
+std::vector<Schedule> schedules_with(const Checkpointing& checkpointing, NativeTraining training,
+                                     const Target& target) {
   training.memory_budget = {};
   training.strategy.checkpointing = checkpointing;
-  Bytes most;
-  for (const Schedule& schedule : native_schedules_of_stages(training, 0, target))
-    most = std::max(most, arena_layout(schedule).size);
-  return most;
+  return native_schedules_of_stages(training, 0, target);
 }
 
 }  // namespace
@@ -32,13 +29,13 @@ Checkpointing checkpointing_within_budget(const NativeTraining& training, const 
                  .way_out = "give one of --memory-budget and --checkpointing"});
   }
   const auto fits = [&](const Checkpointing& one) {
-    return arena_of(training, one, target) <= budget;
+    return arenas_fit(schedules_with(one, training, target), budget);
   };
   constexpr Checkpointing selective{.selective = true};
   for (const Checkpointing& one : {Checkpointing{}, selective})
     if (fits(one)) return one;
-  const Bytes least = arena_of(training, full_checkpointing, target);
-  if (least > budget) {
+  if (!fits(full_checkpointing)) {
+    const Bytes least = largest_arena(schedules_with(full_checkpointing, training, target));
     throw Error({.where = std::string(option),
                  .what = "with every block run again the step needs " + rounded_text(least) +
                          ", the budget is " + exact_text(budget),

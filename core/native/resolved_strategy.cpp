@@ -1,5 +1,7 @@
 #include "core/native/resolved_strategy.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -33,16 +35,20 @@ void check_mesh(const Strategy& strategy, int world, std::string_view where) {
     fail("mesh " + text_of(mesh) + " is not " + std::to_string(world) + " ranks",
          "make the axes multiply to the world size");
   const std::string name(name_of(strategy.sharding));
+  const bool is_pipelined = mesh.pipeline > 1;
+  const int inside = mesh.replicate * mesh.shard;
   if (strategy.sharding == ShardingStrategy::no_shard && mesh.shard != 1)
     fail("no_shard has nothing to shard over " + std::to_string(mesh.shard) + " ranks",
-         "give replicate=" + std::to_string(world));
+         "give replicate=" + std::to_string(inside) + " instead of shard");
   const bool hybrid = is_hybrid(strategy.sharding);
   if (hybrid && (mesh.shard < 2 || mesh.replicate < 2))
     fail(name + " needs at least 2 replicas of at least 2 shards, got " + text_of(mesh),
-         "give for example --mesh replicate=2,shard=2 on 4 ranks, or use " +
-             std::string(unreplicated(strategy.sharding)));
+         fmt::format("give for example --mesh {}replicate=2,shard=2 on {} ranks, or use {}",
+                     is_pipelined ? fmt::format("pipeline={},", mesh.pipeline) : "",
+                     4 * mesh.pipeline, unreplicated(strategy.sharding)));
   if (!hybrid && strategy.sharding != ShardingStrategy::no_shard && mesh.replicate != 1)
-    fail(name + " shards over all ranks, got " + text_of(mesh),
+    fail(fmt::format("{} shards over all ranks{}, got {}", name, is_pipelined ? " of a stage" : "",
+                     text_of(mesh)),
          "use hybrid_shard or hybrid_shard_zero2, or drop the replicate axis");
 }
 

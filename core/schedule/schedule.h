@@ -263,5 +263,9 @@ struct ArenaLayout {
 };
 /// `gap` bytes are kept free behind every buffer (canaries of the checking mode).
 ArenaLayout arena_layout(const Schedule& schedule, Bytes gap = {});
+/// Of the rank of a pipeline that has the largest.
+Bytes largest_arena(std::span<const Schedule> stages);
+/// Whether none is larger than `most`; takes less time than their layouts.
+bool arenas_fit(std::span<const Schedule> stages, Bytes most);
 
 }  // namespace shardscope

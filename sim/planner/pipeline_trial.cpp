@@ -15,12 +15,6 @@
 namespace shardscope::planner {
 namespace {
 
-std::vector<Bytes> arenas_of(const std::vector<Schedule>& schedules) {
-  std::vector<Bytes> arenas;
-  for (const Schedule& schedule : schedules) arenas.push_back(arena_layout(schedule).size);
-  return arenas;
-}
-
 /// Of the stage with most; packing an arena takes longer than playing its schedule.
 Bytes highest_live(const std::vector<Schedule>& schedules) {
   Bytes highest;
@@ -28,10 +22,6 @@ Bytes highest_live(const std::vector<Schedule>& schedules) {
     for (const CategoryBytes& live : live_bytes(schedule))
       highest = std::max(highest, live.total());
   return highest;
-}
-
-std::size_t largest(const std::vector<Bytes>& bytes) {
-  return static_cast<std::size_t>(std::ranges::max_element(bytes) - bytes.begin());
 }
 
 }  // namespace
@@ -220,12 +210,18 @@ Trial try_pipeline(const Choice& choice, const TrialInputs& inputs) {
 
 FullSimulation simulate_pipeline(const Choice& choice, const TrialInputs& inputs) {
   if (!is_native(choice)) return simulate_torchtitan(choice, inputs);
-  const std::vector<Bytes> arenas = arenas_of(schedules_of_stages(choice, inputs));
-  const std::size_t rank = largest(arenas);
+  const Bytes arena = largest_arena(schedules_of_stages(choice, inputs));
   const Bytes memory = inputs.profile.memory;
-  return {.reserved = arenas[rank],
+  return {.reserved = arena,
           .outside = {},
-          .fits = memory == Bytes{} || arenas[rank] + inputs.margin <= memory};
+          .fits = memory == Bytes{} || arena + inputs.margin <= memory};
+}
+
+bool pipeline_fits(const Choice& choice, const TrialInputs& inputs) {
+  if (!is_native(choice)) return simulate_torchtitan(choice, inputs).fits;
+  const Bytes memory = inputs.profile.memory;
+  return memory == Bytes{} ||
+         arenas_fit(schedules_of_stages(choice, inputs), memory - inputs.margin);
 }
 
 std::vector<Prediction> predict_stages(const Choice& choice, const TrialInputs& inputs) {

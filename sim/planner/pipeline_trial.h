@@ -23,6 +23,8 @@ std::vector<Schedule> schedules_of_stages(const Choice& choice, const TrialInput
 Trial try_pipeline(const Choice& choice, const TrialInputs& inputs);
 /// Of the rank that needs most memory; `fits` is about all of them.
 FullSimulation simulate_pipeline(const Choice& choice, const TrialInputs& inputs);
+/// Its `fits` alone, in less time.
+bool pipeline_fits(const Choice& choice, const TrialInputs& inputs);
 
 /// As `predict_stages` of `simulate`, by rank of the pipeline.
 std::vector<Prediction> predict_stages(const Choice& choice, const TrialInputs& inputs);

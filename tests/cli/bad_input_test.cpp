@@ -136,6 +136,56 @@ INSTANTIATE_TEST_SUITE_P(
         "--runtime ddp --world 2 --accumulate 5000000",
         "--runtime ddp --world 2 --seq 32 --batch 1000000000"));
 
+// The tiny model has two layers.
+TEST(BadInput, PipelinesThatCannotBeSayWhyInOneLine) {
+  const Workplace workplace;
+  set_up_tiny_job(workplace);
+  const std::pair<std::string, std::string> refused[] = {
+      {"--mesh pipeline=4 --accumulate 4", "4 stages are more than the model's 2 layers"},
+      {"--mesh pipeline=2 --accumulate 1", "Number of microbatches (1) must be"},
+      {"--mesh pipeline=2 --tokens-per-batch 100", "give a multiple of"},
+      {"--mesh pipeline=2,shard=2 --strategy full_shard --tokens-per-batch 8",
+       "2 ranks of a stage; give a multiple of"},
+      {"--mesh pipeline=2 --accumulate 5 --pipeline-schedule Interleaved1F1B",
+       "PyTorch refuses Interleaved1F1B so: "},
+      {"--mesh pipeline=2 --accumulate 4 --pipeline-schedule ZBVZeroBubble",
+       "give --stages-per-rank 2"},
+      {"--mesh pipeline=2 --accumulate 3 --pipeline-schedule DualPipeV --stages-per-rank 2 "
+       "--pipeline-stages 0,1,1,0",
+       "at least as many microbatches as stages"},
+      {"--mesh pipeline=2 --accumulate 4 --stages-per-rank 2", "1F1B has one stage a rank, not 2"},
+      {"--mesh pipeline=2 --accumulate 4 --stages-per-rank 99999", "expected 1 to 1024, got 99999"},
+      {"--mesh pipeline=2 --accumulate 4 --pipeline-stages 1,2",
+       "1,2 gives 2 stages 3 layers, but there are 2 stages and 2 layers"},
+      {"--mesh pipeline=2,shard=2 --strategy no_shard --accumulate 4",
+       "give replicate=2 instead of shard"},
+      {"--mesh pipeline=2,replicate=2 --strategy full_shard --accumulate 4",
+       "full_shard shards over all ranks of a stage"},
+      {"--mesh pipeline=2,replicate=2 --strategy hybrid_shard --accumulate 4",
+       "--mesh pipeline=2,replicate=2,shard=2 on 8 ranks"},
+      {"--mesh pipeline=2 --strategy pipeline", "a pipeline is an axis of the mesh"},
+      {"--pipeline-schedule GPipe", "the mesh has no pipeline"}};
+  for (const auto& [arguments, expected] : refused) {
+    const Outcome outcome =
+        workplace.run("simulate --cluster h100_sxm --model model --batch 1 --seq 8 " + arguments);
+    EXPECT_EQ(outcome.code, 2) << arguments;
+    EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+    EXPECT_THAT(outcome.errors, HasSubstr(expected));
+    EXPECT_EQ(outcome.output, "");
+  }
+}
+
+// What PyTorch takes is predicted, with the bubble: 1 of 2 parts.
+TEST(BadInput, FewerMicroBatchesThanStagesAreWarnedOf) {
+  const Workplace workplace;
+  set_up_tiny_job(workplace);
+  const Outcome outcome = workplace.run(
+      "simulate --cluster h100_sxm --model model --batch 1 --seq 8 --strategy no_shard "
+      "--optimizer adamw --mesh pipeline=2 --accumulate 1 --pipeline-schedule GPipe");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("1 micro-batch is fewer than 2 stages: ranks wait 50%"));
+}
+
 TEST(BadInput, Float8SaysWhyItIsRefused) {
   // GPT-2's layers are Conv1D; its one Linear is the head, which stays as it is.
   const Workplace workplace;

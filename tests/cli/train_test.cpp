@@ -173,6 +173,23 @@ TEST_F(Training, APipelineCheckpointThatCannotBeIsOneLine) {
   }
 }
 
+// All 64 blocks are the second stage's: 824 GB of parameters, gradients and states. The first stage
+// has an embedding of 65 kB.
+TEST_F(Training, AStageThatDoesNotFitTheHostIsOneLineBeforeARankStarts) {
+  workplace_.write(
+      "huge/config.json",
+      R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 256,
+ "n_positions": 8, "n_embd": 8192, "n_layer": 64, "n_head": 8})");
+  const Outcome outcome = train(
+      "--model huge --strategy no_shard --ranks 2 --mesh pipeline=2 --pipeline-stages 0,64 "
+      "--batch 1 --accumulate 2 --seq 8 -o run");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("memory: the arenas of 2 ranks, "));
+  EXPECT_THAT(outcome.errors, HasSubstr("do not fit in the "));
+  EXPECT_FALSE(workplace_.has("run"));
+}
+
 TEST_F(Training, TheRunIsPredictedAgainElsewhereWithoutTheModel) {
   ASSERT_EQ(train("-o run").code, 0);
   const auto job = Json::parse(workplace_.read("run/job.json"));

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/pytorch/engine/aten/matmul.h"
+#include "core/pytorch/engine/checkpoint.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/engine.h"
 #include "core/pytorch/engine/pointwise.h"
@@ -65,6 +66,30 @@ TEST(StageBackward, KeepsWhatIsSavedUntilTheWeightsAreDone) {
   EXPECT_GE(held, kept->references());
   stage_backward_weight(s, {w1, w2}, groups);
   EXPECT_EQ(kept->references(), 1);
+}
+
+// Recorded: torch 2.15 on the CPU, checkpoint(lambda h: h + b(tanh(a(h)))) without reentrance: the
+// block runs again for its input, and once more for each of its two weights.
+TEST(StageBackward, RunsACheckpointedBlockAgainForTheInputAndForEachWeight) {
+  Session s{{.device = Device::cpu, .watched = true}};
+  OperatorLog log;
+  s.observe(log);
+  const auto tanhs = [&] { return std::ranges::count(log.names(), "tanh.default"); };
+  const Tensor x = leaf(s, {6, 4}), a = leaf(s, {8, 4}), b = leaf(s, {4, 8});
+  const auto block = [&](Session&, const Arguments& arguments) -> Tensors {
+    return {add(s, arguments[0], linear(s, tanh(s, linear(s, arguments[0], a)), b))};
+  };
+  Tensor output = checkpoint(s, {}, block, {x})[0];
+  const Tensor gradient = ones_like(s, output);
+  WeightGroups groups;
+  log.clear();
+  stage_backward_input(s, gradient_edge(s, output), gradient, x, {a, b}, groups);
+  EXPECT_EQ(tanhs(), 1);
+  EXPECT_EQ(products(log), 1 + 2);
+  log.clear();
+  stage_backward_weight(s, {a, b}, groups);
+  EXPECT_EQ(tanhs(), 2);
+  EXPECT_EQ(products(log), 2 + 2);
 }
 
 TEST(AutogradGrad, RunsOnlyWhatLeadsToItsInputs) {

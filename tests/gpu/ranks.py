@@ -27,16 +27,21 @@ STRATEGIES = {"no_shard": (2, 4), "zero1": (2, 4), "shard_grad_op": (2, 4), "ful
 SETTINGS = (("hybrid_shard_zero2", 4, {}), ("no_shard", 1, {"offload": "optimizer"}), ("zero1", 2, {"offload": "optimizer"}),
             ("full_shard", 1, {"offload": "all"}), ("full_shard", 2, {"offload": "all"}),
             ("full_shard", 2, {"prefetch": "backward_post", "checkpointing": "selective", "wrap": "blocks:0+1"}))
-# Schedule, strategy inside a stage, mesh, further keys of the pipeline: two stages of one layer each, or four of which
-# the first and the last have none.
-PIPELINES = (("InterleavedZeroBubble", "no_shard", {"pipeline": 2}, {}),
-             ("InterleavedZeroBubble", "full_shard", {"pipeline": 2, "shard": 2}, {}),
-             ("ZBVZeroBubble", "no_shard", {"pipeline": 2}, {"stages_per_rank": 2, "stages": "0,1,1,0"}),
-             ("DualPipeV", "no_shard", {"pipeline": 2}, {"stages_per_rank": 2, "stages": "0,1,1,0"}),
-             ("GPipe", "no_shard", {"pipeline": 2}, {}), ("1F1B", "no_shard", {"pipeline": 2}, {}),
-             ("1F1B", "zero1", {"pipeline": 2, "shard": 2}, {}),
-             ("1F1B", "shard_grad_op", {"pipeline": 2, "shard": 2}, {}),
-             ("1F1B", "full_shard", {"pipeline": 2, "shard": 2}, {}))
+# Schedule, strategy inside a stage, mesh, checkpointing: two stages of one layer each.
+PIPELINES = (("InterleavedZeroBubble", "no_shard", {"pipeline": 2}, "none"),
+             ("InterleavedZeroBubble", "full_shard", {"pipeline": 2, "shard": 2}, "none"),
+             ("ZBVZeroBubble", "no_shard", {"pipeline": 2}, "none"),
+             ("ZBVZeroBubble", "no_shard", {"pipeline": 2}, "full"),
+             ("DualPipeV", "no_shard", {"pipeline": 2}, "none"),
+             ("Interleaved1F1B", "no_shard", {"pipeline": 2}, "none"),
+             ("LoopedBFS", "no_shard", {"pipeline": 2}, "none"),
+             ("GPipe", "no_shard", {"pipeline": 2}, "none"), ("1F1B", "no_shard", {"pipeline": 2}, "none"),
+             ("1F1B", "no_shard", {"pipeline": 2, "replicate": 2}, "none"),
+             ("1F1B", "zero1", {"pipeline": 2, "shard": 2}, "none"),
+             ("1F1B", "shard_grad_op", {"pipeline": 2, "shard": 2}, "none"),
+             ("1F1B", "full_shard", {"pipeline": 2, "shard": 2}, "none"))
+# Four stages of these, of which the first and the last have no layer.
+TWO_STAGES_A_RANK = ("Interleaved1F1B", "LoopedBFS", "ZBVZeroBubble", "DualPipeV")
 
 
 class DeviceMemory:
@@ -146,19 +151,22 @@ class RanksBench:
                                       "largest_relative_difference": most, "passed": most <= TOLERANCE})
         return None if most <= TOLERANCE else f"losses differ by {most:.3g} of one rank's, more than {TOLERANCE}"
 
-    def check_pipeline(self, schedule, strategy, mesh, stages, expected):
+    def check_pipeline(self, schedule, strategy, mesh, checkpointing, expected):
         """Losses of one rank, and live bytes on the device as predicted."""
-        name, shards = f"{schedule}.{strategy}", mesh.get("shard", 1)
+        copies = mesh.get("shard", 1) * mesh.get("replicate", 1)
+        name = f"{schedule}.{strategy}.{copies}.{checkpointing}"
+        stages = {"stages_per_rank": 2, "stages": "0,1,1,0"} if schedule in TWO_STAGES_A_RANK else {}
         cluster = [] if self.options.dry else ["--cluster", "h100_sxm"]  # a GPU's, which no CPU job takes
-        losses, output = self.train(name, strategy, 2 * shards, options=cluster, mesh=mesh, batch=1,
-                                    accumulate=GLOBAL_BATCH // shards, pipeline={"schedule": schedule, **stages})
+        losses, output = self.train(name, strategy, 2 * copies, options=cluster, mesh=mesh, batch=1,
+                                    accumulate=GLOBAL_BATCH // copies, checkpointing=checkpointing,
+                                    pipeline={"schedule": schedule, **stages})
         most = max(abs(ours - theirs) / abs(theirs) for ours, theirs in zip(losses, expected, strict=True))
         predicted, profiled = (output[side] and output[side]["memory"]["peak_allocated_bytes"]
                                for side in ("predicted", "profiled"))
         unpredicted = self.options.dry and predicted is None  # without a profile of this machine
         passed = most <= TOLERANCE and (unpredicted or predicted == profiled)
         self.result["pipelines"].append({"schedule": schedule, "strategy": strategy, "mesh": mesh,
-                                         "largest_relative_difference": most, "peak_allocated_bytes": profiled,
+                                         "checkpointing": checkpointing, "largest_relative_difference": most, "peak_allocated_bytes": profiled,
                                          "predicted_peak_allocated_bytes": predicted, "passed": passed})
         return None if passed else f"losses differ by {most:.3g}; {predicted} B predicted, {profiled} B profiled"
 
@@ -265,9 +273,9 @@ class RanksBench:
         for strategy, ranks, settings in SETTINGS:
             self.guarded(f"losses of {strategy} on {ranks} with {settings}",
                          lambda: self.check_losses(strategy, ranks, expected, settings))
-        for schedule, strategy, mesh, stages in PIPELINES:
+        for schedule, strategy, mesh, checkpointing in PIPELINES:
             self.guarded(f"pipeline {schedule} with {strategy}",
-                         lambda: self.check_pipeline(schedule, strategy, mesh, stages, expected))
+                         lambda: self.check_pipeline(schedule, strategy, mesh, checkpointing, expected))
         self.guarded("the same bits twice", self.check_same_bits)
         self.guarded("a rank that is killed",
                      lambda: self.check_lost_rank("killed", signal.SIGKILL, self.beyond_s))

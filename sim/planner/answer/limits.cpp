@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "sim/planner/parallel.h"
 #include "sim/planner/phases.h"
+#include "sim/planner/pipeline_trial.h"
 #include "traces/memory_fit.h"
 
 namespace shardscope::planner {
@@ -26,7 +27,8 @@ bool fits_with_length(const Choice& choice, std::int64_t length, const Basis& ba
   const TrialInputs longer{on.model, on.config,        training,    on.profile,
                            on.costs, on.native_target, on.allocator};
   try {
-    return simulate_fully(choice, longer).fits;
+    return is_pipelined(choice) ? pipeline_fits(choice, longer)
+                                : simulate_fully(choice, longer).fits;
   } catch (const Error&) {
     return false;
   }

@@ -63,6 +63,20 @@ Bytes rows_workspace(const Kernel& kernel) {
 
 class LiveBytes : public testing::TestWithParam<Case> {};
 
+void expect_those_of_the_schedule(const NativeTraining& training, int rank, Bytes logits) {
+  const Schedule schedule =
+      native_schedule(training, rank, {.workspace = rows_workspace, .logits = logits});
+  const auto expected = live_bytes(schedule);
+  const auto operations = steady_operations(schedule);
+  const auto live = counted(schedule);
+  ASSERT_GT(operations.size(), 50U);
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    ASSERT_EQ(live[i].total(), expected[operations[i].value].total())
+        << operations[i].value << " " << schedule.name(schedule.at(operations[i]));
+    ASSERT_EQ(live[i], expected[operations[i].value]);
+  }
+}
+
 void expect_those_of_the_schedule(const Case& c, const std::vector<std::string>& trainable) {
   Model model = model_of_config(JsonValue::parse(c.config, "config.json"));
   freeze_all_but(model, trainable);
@@ -74,17 +88,8 @@ void expect_those_of_the_schedule(const Case& c, const std::vector<std::string>&
   strategy.reduce_every_micro_batch = c.reduce_every_micro_batch;
   const Workload workload{
       .batch = 2, .length = 16, .micro_batches = c.micro_batches, .optimizer = {}, .clip = 1};
-  const Schedule schedule = native_schedule(model, strategy, workload, 1,
-                                            {.workspace = rows_workspace, .logits = c.logits});
-  const auto expected = live_bytes(schedule);
-  const auto operations = steady_operations(schedule);
-  const auto live = counted(schedule);
-  ASSERT_GT(operations.size(), 50U);
-  for (std::size_t i = 0; i < operations.size(); ++i) {
-    ASSERT_EQ(live[i].total(), expected[operations[i].value].total())
-        << operations[i].value << " " << schedule.name(schedule.at(operations[i]));
-    ASSERT_EQ(live[i], expected[operations[i].value]);
-  }
+  expect_those_of_the_schedule({.model = model, .strategy = strategy, .workload = workload}, 1,
+                               c.logits);
 }
 
 // Two ways to the same figure: the schedule's lifetimes, and the operands that are handed over.
@@ -142,6 +147,75 @@ std::vector<Case> cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryStrategy, LiveBytes, testing::ValuesIn(cases()));
+
+struct StagedCase {
+  std::string_view config;
+  PipelineChoice pipeline;
+  ShardingStrategy sharding;
+  Mesh mesh;
+  std::string_view checkpointing;
+  Offload offload = Offload::none;
+};
+
+void PrintTo(const StagedCase& c, std::ostream* out) {
+  *out << name_of(c.pipeline.schedule) << " " << name_of(c.sharding) << " " << text_of(c.mesh)
+       << " checkpointing " << c.checkpointing << " offload " << name_of(c.offload);
+}
+
+class LiveBytesOfStages : public testing::TestWithParam<StagedCase> {};
+
+TEST_P(LiveBytesOfStages, CountedFromOperandsAreThoseOfTheSchedule) {
+  const StagedCase& c = GetParam();
+  for (const std::vector<std::string>& trainable :
+       {std::vector<std::string>{}, std::vector<std::string>{"bias$|q_proj"}}) {
+    Model model = model_of_config(JsonValue::parse(c.config, "config.json"));
+    freeze_all_but(model, trainable);
+    const NativeTraining training{
+        .model = model,
+        .strategy = {.sharding = c.sharding,
+                     .mesh = c.mesh,
+                     .checkpointing = parse_checkpointing(c.checkpointing, "test"),
+                     .offload = c.offload},
+        .workload = {.batch = 2, .length = 16, .micro_batches = 4, .optimizer = {}, .clip = 1},
+        .pipeline = c.pipeline};
+    for (int rank = 0; rank < c.mesh.world(); ++rank)
+      expect_those_of_the_schedule(training, rank, 10_KiB);
+  }
+}
+
+std::vector<StagedCase> staged_cases() {
+  using enum ShardingStrategy;
+  using enum PipelineScheduleKind;
+  struct Inside {
+    ShardingStrategy sharding;
+    Mesh mesh;
+    Offload offload = Offload::none;
+  };
+  constexpr Inside insides[] = {{no_shard, {2, 1, 1}},
+                                {no_shard, {2, 2, 1}},
+                                {zero1, {2, 1, 2}},
+                                {shard_grad_op, {2, 1, 2}},
+                                {full_shard, {2, 1, 2}},
+                                {hybrid_shard, {2, 2, 2}},
+                                {hybrid_shard_zero2, {2, 2, 2}},
+                                {full_shard, {2, 1, 2}, Offload::all},
+                                {zero1, {2, 1, 2}, Offload::optimizer}};
+  std::vector<StagedCase> all;
+  for (const std::string_view config : {tiny_gpt2, tiny_llama})
+    for (const auto kind : {gpipe, one_f_one_b, interleaved_1f1b, looped_bfs,
+                            interleaved_zero_bubble, zbv_zero_bubble, dualpipev})
+      for (const Inside& inside : insides)
+        for (const std::string_view checkpointing : {"none", "full", "selective+first:1"}) {
+          PipelineChoice pipeline{.schedule = kind};
+          if (!has_single_stage(kind))
+            pipeline = {.schedule = kind, .stages_per_rank = 2, .layers = {1, 1, 1, 0}};
+          all.push_back(
+              {config, pipeline, inside.sharding, inside.mesh, checkpointing, inside.offload});
+        }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryPipeline, LiveBytesOfStages, testing::ValuesIn(staged_cases()));
 
 // A collective's buffer is in use until the compute stream has waited for it, not until it was
 // issued.

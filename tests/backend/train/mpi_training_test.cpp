@@ -64,5 +64,40 @@ INSTANTIATE_TEST_SUITE_P(TinyModels, MpiTrainingTest,
                                            MpiCase{"gpt2", tiny_gpt2, 2, Precision::bf16},
                                            MpiCase{"llama", tiny_llama, 2, Precision::bf16_mixed}));
 
+using MpiPipelineTest = MpiTrainingTest;
+
+// Sends and receives between stages, and DDP and FSDP inside them.
+TEST_P(MpiPipelineTest, GivesTheBitsOfSharedMemoryUnderEverySchedule) {
+  const auto [name, config, ranks, precision] = GetParam();
+  using enum PipelineScheduleKind;
+  for (const auto kind : {gpipe, one_f_one_b, interleaved_1f1b, looped_bfs, interleaved_zero_bubble,
+                          zbv_zero_bubble, dualpipev}) {
+    for (const bool shards : {false, true}) {
+      Job one = job(config, 1, shards ? ShardingStrategy::full_shard : ShardingStrategy::no_shard,
+                    "shared_memory");
+      one.strategy.mesh = {.pipeline = 2};
+      (shards ? one.strategy.mesh.shard : one.strategy.mesh.replicate) = ranks / 2;
+      one.strategy.precision = precision;
+      one.ranks = ranks;
+      one.batch = 1;
+      one.accumulate = 4;
+      one.steps = 10;
+      one.pipeline.schedule = kind;
+      if (!has_single_stage(kind)) {
+        one.pipeline.stages_per_rank = 2;
+        one.pipeline.layers = {1, 1, 1, 0};
+      }
+      const auto expected = run_forked(one);
+      ASSERT_EQ(expected.size(), 20U);
+      one.output = one.output.parent_path() / "mpi";
+      EXPECT_EQ(run_under_mpi(one), expected) << name_of(kind) << (shards ? " sharded" : "");
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(TinyModels, MpiPipelineTest,
+                         ::testing::Values(MpiCase{"gpt2", tiny_gpt2, 4},
+                                           MpiCase{"llama", tiny_llama, 4, Precision::bf16_mixed}));
+
 }  // namespace
 }  // namespace shardscope
