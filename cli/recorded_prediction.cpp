@@ -291,7 +291,7 @@ AllocatorSettings allocator_of(const Recording& recording, std::vector<std::stri
 RecordedRun predict_rank(const RecordingSettings& facts, Recording recording, Companions others,
                          const HardwareProfile& profile) {
   RecordedRun run{.settings = facts, .recording = std::move(recording), .prediction = {}};
-  Schedule schedule = run.recording.schedule;
+  Schedule& schedule = run.recording.schedule;
   schedule.assumed = doubts(facts, run.recording, others, profile);
   const AllocatorSettings allocator = allocator_of(run.recording, schedule.assumed);
   const Dtype dtype = compute_dtype(schedule);
@@ -304,6 +304,7 @@ RecordedRun predict_rank(const RecordingSettings& facts, Recording recording, Co
                             .allocator = allocator,
                             .peers = std::move(others.peers)},
                            profile);
+  run.recording.schedule = std::move(run.prediction.schedule);
   return run;
 }
 

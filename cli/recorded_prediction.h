@@ -32,8 +32,8 @@ struct RecordingSettings {
 
 struct RecordedRun {
   RecordingSettings settings;
-  Recording recording;  ///< its schedule is the prediction's
-  Prediction prediction;
+  Recording recording;    ///< its schedule is what was played
+  Prediction prediction;  ///< without the schedule
 };
 
 /// Of one of the recorded ranks.

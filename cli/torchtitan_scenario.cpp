@@ -239,10 +239,6 @@ eager::parallel::Float8Settings float8_of(const PytorchQuestion& q,
     throw Error({.where = "--float8",
                  .what = fmt::format("expected tensorwise or rowwise, got \"{}\"", name)});
   eager::check_float8_device(q.gpu.compute_capability.value_or(90));
-  if (size_of_axis(mesh, "tp") > 1)
-    throw Error({.where = "--float8",
-                 .what = "float8 is not predicted with a tensor axis",
-                 .way_out = "leave tensor out of --mesh"});
   assumed.emplace_back(q.pytorch.compile
                            ? std::string(eager_float8_memory)
                            : "float8 runs without torch.compile, so its casts are slow");
@@ -445,6 +441,8 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   asked.checkpointing = checkpointing_of(q.job, scenario.assumed);
   ParallelSettings& settings = scenario.settings = planner::torchtitan_settings(asked);
   settings.float8 = float8;
+  // torchtitan takes torchao's own styles of tensor parallelism for this recipe alone.
+  settings.float8_tensor_parallel = float8.recipe == eager::parallel::Float8Recipe::tensorwise;
   scenario.precision = name_of(asked.precision);
   scenario.strategy = q.job.strategy.value_or("full_shard");
   check_divides(settings);

@@ -1,11 +1,37 @@
 #include "traces/intervals.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace shardscope {
 namespace {
 
 bool begins_earlier(TimeWindow a, TimeWindow b) { return a.begin < b.begin; }
+
+/// What a stream ran comes in order, so that the windows of a few streams are as many sequences in
+/// order, one among the other. Taking these apart and merging them is much quicker than sorting.
+void sort_by_begin(std::vector<TimeWindow>& windows) {
+  constexpr std::size_t few = 8;
+  std::vector<std::vector<TimeWindow>> sequences;
+  for (const TimeWindow window : windows) {
+    auto place = std::find_if(sequences.begin(), sequences.end(), [&](const auto& sequence) {
+      return sequence.back().begin <= window.begin;
+    });
+    if (place == sequences.end() && sequences.size() == few)
+      return std::sort(windows.begin(), windows.end(), begins_earlier);
+    if (place == sequences.end()) place = sequences.emplace(place);
+    place->push_back(window);
+  }
+  windows.clear();
+  for (std::vector<TimeWindow>& sequence : sequences) {
+    std::vector<TimeWindow> merged;
+    merged.reserve(windows.size() + sequence.size());
+    std::merge(windows.begin(), windows.end(), sequence.begin(), sequence.end(),
+               std::back_inserter(merged), begins_earlier);
+    windows = std::move(merged);
+  }
+}
 
 }  // namespace
 
@@ -16,9 +42,7 @@ TimeWindow clipped(TimeWindow window, TimeWindow limits) {
 
 IntervalUnion::IntervalUnion(std::vector<TimeWindow> windows) {
   std::erase_if(windows, [](TimeWindow w) { return w.end <= w.begin; });
-  // What one stream ran comes in order: looking is much quicker than sorting.
-  if (!std::is_sorted(windows.begin(), windows.end(), begins_earlier))
-    std::sort(windows.begin(), windows.end(), begins_earlier);
+  if (!std::is_sorted(windows.begin(), windows.end(), begins_earlier)) sort_by_begin(windows);
   for (const TimeWindow& window : windows) {
     if (!windows_.empty() && window.begin <= windows_.back().end) {
       windows_.back().end = std::max(windows_.back().end, window.end);

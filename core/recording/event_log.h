@@ -61,12 +61,13 @@ struct LogLine {
   /// A whole number of -1 to `most`; throws Error naming the line where there is none.
   std::int64_t integer(std::size_t field, std::int64_t most = largest) const;
   /// The first three fields as `integer` has each of them.
-  std::array<std::int64_t, 3> three_integers() const;
+  std::array<std::int64_t, 3> three_integers(std::array<std::int64_t, 3> most = {largest, largest,
+                                                                                 largest}) const;
   std::string_view text(std::size_t field) const;
   bool has(std::size_t field) const;
 
  private:
-  std::int64_t checked(std::string_view field, std::int64_t most) const;
+  Error no_number(std::int64_t most) const;
   Error lacks(std::size_t field) const;
 };
 

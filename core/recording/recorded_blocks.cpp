@@ -4,9 +4,14 @@
 
 namespace shardscope {
 
+namespace {
+
+constexpr std::int64_t most_bytes = std::int64_t{1} << 44;
+
+}  // namespace
+
 Bytes bytes_in(const LogLine& line, std::size_t field) {
-  constexpr std::int64_t most = std::int64_t{1} << 44;
-  return {std::max<std::int64_t>(0, line.integer(field, most))};
+  return {std::max<std::int64_t>(0, line.integer(field, most_bytes))};
 }
 
 MemoryCategory RecordedBlocks::category_of(const RecordedThread& thread,
@@ -19,16 +24,18 @@ MemoryCategory RecordedBlocks::category_of(const RecordedThread& thread,
 void RecordedBlocks::allocate(const LogLine& line) {
   const RecordedThread& thread = threads_.of(line.thread);
   const BufferId id = BufferId::of(schedule_.buffers.size());
-  const auto lane = streams_.lane_of(line.integer(2));
+  const auto [address, bytes, stream] =
+      line.three_integers({LogLine::largest, most_bytes, LogLine::largest});
+  const auto lane = streams_.lane_of(stream);
   Buffer buffer{.name = threads_.name_of(thread),
                 .category = category_of(thread, lane),
                 .lane = lane,
-                .bytes = bytes_in(line, 1),
+                .bytes = {std::max<std::int64_t>(0, bytes)},
                 .owner = RecordedThreads::owner_of(thread)};
   if (!schedule_.steps.empty()) buffer.allocated_by = OperationId{writer_.next_operation()};
   schedule_.buffers.push_back(buffer);
   born_.push_back({threads_.phase_of(thread), thread.serial()});
-  live_[line.integer(0)] = id;
+  live_[address] = id;
   writer_.add(HostActionKind::allocate, lane, id.value);
 }
 

@@ -38,17 +38,27 @@ std::optional<std::int64_t> mentioned_stream(const LogLine& line) {
 /// What each stream mostly does.
 std::map<std::int64_t, Stream> uses_of(const EventLog& log) {
   std::map<std::int64_t, std::map<Stream, int>> counts;
+  // Lines of one stream follow each other.
+  std::int64_t last = 0;
+  std::map<Stream, int>* last_counts = &counts[last];
+  const auto of = [&](std::int64_t stream) -> std::map<Stream, int>& {
+    if (stream != last) {
+      last = stream;
+      last_counts = &counts[stream];
+    }
+    return *last_counts;
+  };
   for (const std::vector<LogLine>& lines : log.pieces())
     for (const LogLine& line : lines) {
       if (line.kind == LogKind::nccl)
-        ++counts[line.integer(0)][stream_of_collective(line.text(1))];
+        ++of(line.integer(0))[stream_of_collective(line.text(1))];
       else if (line.kind == LogKind::copy)
-        ++counts[line.integer(0)][Stream::copy];
+        ++of(line.integer(0))[Stream::copy];
       else if (line.kind == LogKind::kernel || line.kind == LogKind::gemm ||
                line.kind == LogKind::dnn)
-        ++counts[line.integer(0)][Stream::compute];
+        ++of(line.integer(0))[Stream::compute];
       else if (const auto stream = mentioned_stream(line))
-        counts[*stream];
+        of(*stream);
     }
   std::map<std::int64_t, Stream> uses;
   for (auto& [stream, count] : counts) {

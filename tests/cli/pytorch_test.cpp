@@ -67,16 +67,21 @@ constexpr const char* small_llama =
 
 TEST_F(Pytorch, TorchtitanAllocatesWhatItsRecordingDid) {
   workplace_.write("config.json", small_llama);
-  const Json recorded = read(source_root / "tests/data/parallel/fsdp4_tp2_sp_loss_noreshard.json");
-  const Json got = answer(
-      "simulate --runtime torchtitan --model config.json --mesh shard=4,tensor=2 --batch 2 --seq "
-      "64 "
-      "--strategy shard_grad_op --attention flash --cluster h100_sxm");
-  const Json& peaks = recorded["ranks"]["0"]["peaks"];
-  EXPECT_EQ(got["steps"][0]["memory"]["peak_allocated_bytes"], peaks[0]["allocated"]);
-  EXPECT_EQ(got["steps"][1]["memory"]["peak_allocated_bytes"], peaks[1]["allocated"]);
-  EXPECT_EQ(got["runtime"], "torchtitan");
-  EXPECT_EQ(got["world"], 8);
+  for (const auto& [name, options] :
+       {std::pair{"fsdp4_tp2_sp_loss_noreshard", ""},
+        std::pair{"float8_tensorwise_fsdp4_tp2_sp_loss_noreshard", " --float8 tensorwise"}}) {
+    const Json recorded = read(source_root / "tests/data/parallel" / (std::string(name) + ".json"));
+    const Json got = answer(
+        std::string("simulate --runtime torchtitan --model config.json --mesh shard=4,tensor=2 "
+                    "--batch 2 --seq 64 --strategy shard_grad_op --attention flash --cluster "
+                    "h100_sxm") +
+        options);
+    const Json& peaks = recorded["ranks"]["0"]["peaks"];
+    EXPECT_EQ(got["steps"][0]["memory"]["peak_allocated_bytes"], peaks[0]["allocated"]) << name;
+    EXPECT_EQ(got["steps"][1]["memory"]["peak_allocated_bytes"], peaks[1]["allocated"]) << name;
+    EXPECT_EQ(got["runtime"], "torchtitan");
+    EXPECT_EQ(got["world"], 8);
+  }
 }
 
 std::string with_layers(std::string config, int layers) {

@@ -441,6 +441,11 @@ TEST_F(RecordingTest, DamageIsOneError) {
               HasSubstr("line 5: expected a number up to 67108863"));
   EXPECT_THAT(complaint_of([&] { read("V\t1\n0\tkernel\tx\n"); }), HasSubstr("line 2"));
   EXPECT_THAT(complaint_of([&] { read("V\t1\n0\top\t5\t5\t0\t0\n"); }), HasSubstr("text 5"));
+  for (const char* number : {"", "-", "-2", "1x", "9007199254740993", "1000000000000000001"})
+    EXPECT_THAT(complaint_of([&] { read(fmt::format("V\t1\n0\tfree\t{}\t1\t0\n", number)); }),
+                HasSubstr("line 2: expected a number up to 9007199254740992"));
+  EXPECT_THAT(complaint_of([&] { read("V\t1\n0\talloc\t1\t17592186044417\t0\n"); }),
+              HasSubstr("line 2: expected a number up to 17592186044416"));
   EXPECT_THAT(complaint_of([&] { read("V\t1\n0\tgemm\n"); }), HasSubstr("line 2: has no field 1"));
   EXPECT_THAT(complaint_of([&] { read("V\t1\nEND\n"); }), HasSubstr("nothing on a CUDA device"));
 }

@@ -114,8 +114,6 @@ Json with_parallel_defaults(const Json& given) {
 ParallelSettings parallel_settings(const Json& c) {
   const Json& schedule = c.at("schedule");
   if (!c.at("options").empty()) not_expressed("a schedule with options");
-  if (c.at("float8").is_object() && c.at("float8").value("tp", false))
-    not_expressed("float8 between tensor parallel layers");
   const LlamaShape shape = shape_of(c.at("model"));
   const Dtype dtype = dtype_of(c.at("param_dtype"));
   std::function<std::shared_ptr<eager::Module>(eager::Session&)> transformers_model;
@@ -144,6 +142,7 @@ ParallelSettings parallel_settings(const Json& c) {
                       .ranks = c.at("mesh").value("ep", 1),
                       .shards = c.at("mesh").value("ep_shard", 1)},
           .float8 = float8_of(c.at("float8")),
+          .float8_tensor_parallel = c.at("float8").is_object() && c.at("float8").value("tp", false),
           .optimizer = optimizer_of(c.at("optimizer")),
           .clips = !c.at("clip").is_null(),
           .micro_batches = schedule.is_null() ? 1 : c.at("microbatches").get<int>(),

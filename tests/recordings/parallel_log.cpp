@@ -9,13 +9,15 @@ namespace {
 
 using Json = ParallelLog::Json;
 
-std::string short_name(Dtype dtype) {
+std::string short_name(const eager::CollectiveCall& call) {
+  if (const auto& float8 = call.inputs[0]->float8())
+    return float8->format == "float8_e5m2" ? "fp8_e5m2" : "fp8_e4m3";
   static const std::map<Dtype, std::string> names{{Dtype::float32, "fp32"},
                                                   {Dtype::bfloat16, "bf16"},
                                                   {Dtype::float16, "fp16"},
                                                   {Dtype::float64, "fp64"}};
-  const auto found = names.find(dtype);
-  return found == names.end() ? std::string(shardscope::name_of(dtype)) : found->second;
+  const auto found = names.find(call.dtype);
+  return found == names.end() ? std::string(shardscope::name_of(call.dtype)) : found->second;
 }
 
 std::string lower(std::string_view text) {
@@ -56,7 +58,7 @@ void ParallelLog::on_collective(eager::Session& s, const eager::CollectiveCall& 
   if (phase.starts_with("backward") && module) phase = "recompute" + phase.substr(8);
   Json row{name_of_kind(call),
            name_of_group(call.group),
-           short_name(call.dtype),
+           short_name(call),
            call.elements_in,
            call.elements_out,
            functional || (c10d && call.asynchronous),

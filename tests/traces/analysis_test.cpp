@@ -23,6 +23,30 @@ TEST(IntervalUnion, JoinsTouchingWindowsAndDropsEmptyOnes) {
   EXPECT_EQ(joined.length(), 20_ns);
 }
 
+/// `streams` streams that begin a window of 1 ns by turns, every 10 ns each and 100 us apart.
+std::vector<TimeWindow> by_turns(int streams, int rounds) {
+  std::vector<TimeWindow> windows;
+  for (int round = 0; round < rounds; ++round)
+    for (int stream = 0; stream < streams; ++stream) {
+      const Duration begin{100'000 * std::int64_t{stream} + 10 * round};
+      windows.push_back({begin, begin + 1_ns});
+    }
+  return windows;
+}
+
+TEST(IntervalUnion, JoinsWindowsOfFewAndOfManyStreams) {
+  for (const int streams : {2, 8, 9, 40}) {
+    const IntervalUnion joined(by_turns(streams, 100));
+    ASSERT_EQ(std::ssize(joined.windows()), streams * 100);
+    EXPECT_EQ(joined.length(), Duration{streams * 100});
+    EXPECT_EQ(joined.windows()[100], (TimeWindow{100'000_ns, 100'001_ns}));
+    EXPECT_EQ(joined.windows()[199], (TimeWindow{100'990_ns, 100'991_ns}));
+  }
+  std::vector<TimeWindow> backwards = by_turns(1, 100);
+  std::ranges::reverse(backwards);
+  EXPECT_EQ(IntervalUnion(backwards).windows(), IntervalUnion(by_turns(1, 100)).windows());
+}
+
 TEST(IntervalUnion, CoversPartsOfWindows) {
   const IntervalUnion joined({{0_ns, 10_ns}, {20_ns, 30_ns}});
   EXPECT_EQ(joined.covered({5_ns, 22_ns}), 7_ns);  // 5..10 and 20..22

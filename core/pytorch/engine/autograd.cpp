@@ -154,7 +154,7 @@ Edge gradient_edge_if_any(Session& s, const Tensor& tensor) {
 
 void set_history(Session& s, const Tensor& output, const NodeRef& node) {
   if (!node) return;
-  output->output_number = node->add_input({.dtype = output.dtype(),
+  output->output_number = node->add_input({.dtype = output.shown_dtype(),
                                            .device = output.device(),
                                            .stream = s.stream,
                                            .sizes = output.sizes()});
@@ -174,7 +174,7 @@ Tensors wrap_function_outputs(Session& s, const Tensors& inputs, Tensors outputs
       const NoGrad no_grad(s);
       output = view_as(s, output, output);
     }
-    if (output.is_floating_point())
+    if (output.is_floating_point() || output->float8())
       set_history(s, output, node);
     else if (node)
       node->add_input({.device = Device::cpu});

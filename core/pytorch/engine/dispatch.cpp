@@ -135,9 +135,11 @@ Tensor allocate_like(Session& s, const Tensor& tensor, Dtype dtype) {
 }
 
 Tensor alias_of(const Tensor& base, const Dims& sizes, const Dims& strides, std::int64_t offset) {
-  return Tensor(Ref<TensorImpl>(new TensorImpl(
+  Tensor alias(Ref<TensorImpl>(new TensorImpl(
       base.storage(),
       {.dtype = base.dtype(), .sizes = sizes, .strides = strides, .offset = offset})));
+  if (base->float8()) alias->with_extras().float8 = base->float8();
+  return alias;
 }
 
 bool is_dense(const Dims& sizes, const Dims& strides) {

@@ -93,7 +93,7 @@ void make_valid(Session& s, const std::vector<Edge>& edges, Tensors& gradients) 
     const InputMetadata& expected = edges[i].node->inputs()[edges[i].input_number];
     if (!(gradients[i].sizes() == expected.sizes))
       gradients[i] = sum_to(s, std::move(gradients[i]), expected.sizes);
-    if (!expected.any_dtype && gradients[i].dtype() != expected.dtype)
+    if (!expected.any_dtype && gradients[i].shown_dtype() != expected.dtype)
       gradients[i] = to(s, std::move(gradients[i]), expected.dtype);
   }
 }

@@ -53,6 +53,11 @@ bool Tensor::is_floating_point() const {
   return d == Dtype::float64 || d == Dtype::float32 || d == Dtype::float16 || d == Dtype::bfloat16;
 }
 
+Dtype Tensor::shown_dtype() const {
+  const auto& float8 = impl_->float8();
+  return float8 ? float8->original : dtype();
+}
+
 void Tensor::set_data(const Tensor& other) const {
   // torch/csrc/autograd/variable.cpp, VariableHooks::set_data: an accumulator made for another
   // dtype or device is no longer this tensor's.
@@ -69,6 +74,11 @@ void TensorImpl::release_last() { delete this; }
 AutogradExtras& TensorImpl::with_extras() {
   if (!extras) extras = std::make_unique<AutogradExtras>();
   return *extras;
+}
+
+const std::shared_ptr<const Float8Facts>& TensorImpl::float8() const {
+  static const std::shared_ptr<const Float8Facts> none;
+  return extras ? extras->float8 : none;
 }
 
 HookHandle register_hook(Session& s, const Tensor& tensor, TensorHook hook) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "core/base/dtype.h"
@@ -53,6 +54,8 @@ class Tensor {
   bool is_leaf() const;
   bool is_contiguous() const;
   bool is_floating_point() const;
+  /// What autograd takes it for: of data in float8 the dtype that was cast.
+  Dtype shown_dtype() const;
   const Storage& storage() const;
   const Ref<Node>& grad_fn() const;
   const Tensor& grad() const;
@@ -70,13 +73,21 @@ class Tensor {
   Ref<TensorImpl> impl_;
 };
 
-/// What autograd keeps with a tensor that has hooks, or is a leaf in a graph.
+/// torchao's Float8TrainingTensor: what there is beside its data, whose dtype here is uint8.
+struct Float8Facts {
+  Tensor scale;
+  Dtype original = Dtype::bfloat16;  ///< before the cast
+  std::string_view format;           ///< "float8_e4m3fn"
+};
+
+/// What a tensor has that has hooks, is a leaf in a graph, or holds numbers in float8.
 struct AutogradExtras {
   std::vector<std::pair<std::uint64_t, TensorHook>> hooks;  ///< of a leaf
   std::vector<std::pair<std::uint64_t, PostAccumulateHook>> post_accumulate_hooks;
   Node* grad_accumulator = nullptr;  ///< not counted; cleared when that node goes
   bool has_grad_dtype = false;
   std::optional<Dtype> grad_dtype;
+  std::shared_ptr<const Float8Facts> float8;
 };
 
 /// As c10::TensorImpl with its AutogradMeta.
@@ -104,6 +115,8 @@ class TensorImpl : public Counted {
   bool requires_grad() const { return requires_grad_flag || grad_fn; }
   bool is_leaf() const { return !grad_fn; }
   AutogradExtras& with_extras();
+  /// Null: it is no tensor in float8.
+  const std::shared_ptr<const Float8Facts>& float8() const;
 
  private:
   friend class Ref<TensorImpl>;

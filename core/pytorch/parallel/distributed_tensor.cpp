@@ -83,9 +83,9 @@ std::int64_t shard_size(std::int64_t size, int ranks, int rank) {
   return std::clamp<std::int64_t>(size - most * rank, 0, most);
 }
 
-Tensor redistribute_local(Session& s, const MeshAxisContext& axis, const Tensor& local,
-                          const Change& change) {
-  if (change.from == change.to || axis.group->size() == 1) return local;
+namespace {
+
+Tensor moved(Session& s, const MeshAxisContext& axis, const Tensor& local, const Change& change) {
   switch (change.to.kind) {
     case Kind::replicate:
       return change.from.kind == Kind::partial
@@ -101,6 +101,16 @@ Tensor redistribute_local(Session& s, const MeshAxisContext& axis, const Tensor&
       break;
   }
   refuse("nothing is redistributed to partial sums");
+}
+
+}  // namespace
+
+Tensor redistribute_local(Session& s, const MeshAxisContext& axis, const Tensor& local,
+                          const Change& change) {
+  if (change.from == change.to || axis.group->size() == 1) return local;
+  Tensor result = moved(s, axis, local, change);
+  if (local->float8()) result->with_extras().float8 = local->float8();
+  return result;
 }
 
 Tensor from_local(Session& s, const MeshAxisContext& axis, const Tensor& local, Placement placement,

@@ -7,6 +7,7 @@
 #include "core/pytorch/engine/dispatch.h"
 #include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/views.h"
+#include "core/pytorch/runtimes/common/float8.h"
 
 namespace shardscope::eager::parallel {
 namespace {
@@ -32,6 +33,11 @@ class Called {
   Session& s_;
 };
 
+/// The ranks among which a tensor of that placement is divided; null: none.
+const MeshAxisContext* ranks_of(const MeshAxisContext& axis, Placement placement) {
+  return placement == replicated ? nullptr : &axis;
+}
+
 Module::ForwardHook leaves_as(const MeshAxisContext& axis, Placement from, OutputStyle style,
                               std::int64_t whole = 0) {
   return [=](Session& s, Module& me, const Arguments&, Tensors& outputs) {
@@ -40,6 +46,8 @@ Module::ForwardHook leaves_as(const MeshAxisContext& axis, Placement from, Outpu
       outputs[0] =
           redistribute(s, axis, outputs[0], {.from = from, .to = style.placement, .whole = whole},
                        style.placement);
+    if (style.casts_gradient)
+      outputs[0] = cast_gradient(s, outputs[0], ranks_of(axis, style.placement));
     if (style.local) outputs[0] = to_local(s, outputs[0]);
   };
 }
@@ -98,6 +106,8 @@ void colwise_linear(Session& s, const MeshAxisContext& axis, Module& module,
     if (!style.input_is_distributed)
       input = from_local(in, axis, input, style.input,
                          style.input == replicated ? partial : style.input);
+    if (style.casts_input && !input->float8())
+      input = cast_input(in, input, ranks_of(axis, style.input));
     if (!(style.input == replicated))
       input = redistribute(in, axis, input, {.from = style.input, .to = replicated}, partial);
     axis.pending->wait(in, input);
@@ -110,12 +120,16 @@ void colwise_embedding(Session& s, const MeshAxisContext& axis, Module& module, 
   module.forward_hooks.push_back(leaves_as(axis, shard(-1), {output}, 0));
 }
 
-void rowwise_linear(Session& s, const MeshAxisContext& axis, Module& module, Placement output) {
+void rowwise_linear(Session& s, const MeshAxisContext& axis, Module& module, Placement output,
+                    bool in_float8) {
   cut(s, axis, module.parameter("weight"), 1);
   module.forward_pre_hooks.push_back([=](Session& in, Module&, Arguments& arguments) {
-    arguments.tensors[0] = from_local(in, axis, arguments.tensors[0], shard(-1), shard(-1));
+    Tensor& input = arguments.tensors[0];
+    input = from_local(in, axis, input, shard(-1), shard(-1));
+    if (in_float8) input = cast_input(in, input, &axis);
   });
-  module.forward_hooks.push_back(leaves_as(axis, partial, {output}));
+  module.forward_hooks.push_back(
+      leaves_as(axis, partial, {.placement = output, .casts_gradient = in_float8}));
 }
 
 void rowwise_embedding(Session& s, const MeshAxisContext& axis, Module& module, Placement output) {
@@ -135,8 +149,12 @@ void sequence_parallel(const MeshAxisContext& axis, Module& module) {
   });
 }
 
-void gather_first_input(const MeshAxisContext& axis, Module& module) {
+void gather_first_input(const MeshAxisContext& axis, Module& module, bool in_float8) {
   module.forward_pre_hooks.push_back([=](Session& s, Module&, Arguments& arguments) {
+    if (in_float8) {
+      axis.pending->wait(s, arguments.tensors[0]);
+      arguments.tensors[0] = cast_input(s, arguments.tensors[0], &axis);
+    }
     arguments.tensors[0] =
         redistribute(s, axis, arguments.tensors[0], {.from = shard(1), .to = replicated}, partial);
     axis.pending->wait(s, arguments.tensors[0]);

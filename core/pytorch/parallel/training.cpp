@@ -209,23 +209,28 @@ void ParallelTraining::parallelize_block(Module& block) {
   const Placement activations = settings_.sequence_parallel ? shard(1) : replicated;
   Module& attention = block.child("attention");
   Module& feed_forward = block.child("feed_forward");
-  const ColwiseStyle columns{.input_is_distributed = settings_.sequence_parallel};
+  const bool in_float8 = settings_.float8_tensor_parallel;
+  const ColwiseStyle columns{.input_is_distributed = settings_.sequence_parallel,
+                             .output = {.placement = shard(-1), .casts_gradient = in_float8},
+                             .casts_input = in_float8};
   for (Module* module : {&attention.child("wq"), &attention.child("wk"), &attention.child("wv"),
                          &feed_forward.child("w1"), &feed_forward.child("w3")}) {
     colwise_linear(s_, tensor_axis_, *module, columns);
     note_layout(*module, of_colwise);
+    if (float8_) float8_->split(*module, {Float8Style::columns, tensor_axis_});
   }
   for (Module* module : {&attention.child("wo"), &feed_forward.child("w2")}) {
-    rowwise_linear(s_, tensor_axis_, *module, activations);
+    rowwise_linear(s_, tensor_axis_, *module, activations, in_float8);
     note_layout(*module, of_rowwise);
+    if (float8_) float8_->split(*module, {Float8Style::rows, tensor_axis_});
   }
   if (!settings_.sequence_parallel) return;
   for (const char* name : {"attention_norm", "ffn_norm"}) {
     sequence_parallel(tensor_axis_, block.child(name));
     note_layout(block.child(name), of_norm);
   }
-  gather_first_input(tensor_axis_, attention);
-  gather_first_input(tensor_axis_, feed_forward);
+  gather_first_input(tensor_axis_, attention, in_float8);
+  gather_first_input(tensor_axis_, feed_forward, in_float8);
 }
 
 void ParallelTraining::parallelize_embedding(Module& embedding, Placement activations) {

@@ -52,6 +52,9 @@ struct ParallelSettings {
   RingSettings ring;  ///< of an axis cp
   ExpertSettings experts;
   Float8Settings float8;  ///< of all linear layers except output
+  /// Float8ColwiseParallel and its like, of tensorwise: what ranks gather from each other between
+  /// layers is cast before.
+  bool float8_tensor_parallel = false;
   OptimizerSettings optimizer;
   bool clips = false;
   /// Of a step: the gradients of each are reduced, or with pp those of all at once.

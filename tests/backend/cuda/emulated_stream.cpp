@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "tests/backend/cuda/emulated_tensor_core.h"
+#include "tests/sanitizers/fiber.h"
 
 #ifdef __SANITIZE_ADDRESS__
 // NOLINTNEXTLINE(bugprone-reserved-identifier, readability-identifier-naming)
@@ -22,12 +23,16 @@ namespace {
 
 constexpr std::size_t stack_bytes = 64 << 10;
 
+struct Stack {
+  std::unique_ptr<std::byte[]> memory = std::make_unique_for_overwrite<std::byte[]>(stack_bytes);
+  Fiber fiber = Fiber::fresh();
+};
+
 /// Kept from launch to launch: fresh pages cost more than most kernels.
-std::byte* stack_of(std::size_t thread) {
-  static thread_local std::vector<std::unique_ptr<std::byte[]>> stacks;
-  while (stacks.size() <= thread)
-    stacks.push_back(std::make_unique_for_overwrite<std::byte[]>(stack_bytes));
-  return stacks[thread].get();
+Stack& stack_of(std::size_t thread) {
+  static thread_local std::deque<Stack> stacks;
+  while (stacks.size() <= thread) stacks.emplace_back();
+  return stacks[thread];
 }
 
 /// Behind the shared memory: a kernel that writes beyond it is found out.
@@ -47,7 +52,7 @@ class EmulatedBlock {
         threads_(static_cast<std::size_t>(shape.threads)),
         slots_(2 * threads_.size() * slot_bytes),
         counts_(counts) {
-    for (std::size_t i = 0; i < threads_.size(); ++i) threads_[i].stack = stack_of(i);
+    for (std::size_t i = 0; i < threads_.size(); ++i) threads_[i].stack = &stack_of(i);
   }
 
   void run(std::int64_t block) {
@@ -83,7 +88,7 @@ class EmulatedBlock {
     Coroutine& mine = threads_[static_cast<std::size_t>(thread)];
     mine.waits_for = among;
     ++arrivals(mine, among);
-    if (_setjmp(mine.place) == 0) _longjmp(scheduler_, 1);
+    if (_setjmp(mine.place) == 0) return_to_scheduler();
   }
 
   using Together = EmulatedThread::Together;
@@ -140,7 +145,7 @@ class EmulatedBlock {
     ucontext_t context;  ///< where it starts
     jmp_buf place;       ///< where it waits
     bool started = false;
-    std::byte* stack = nullptr;
+    Stack* stack = nullptr;
     std::int64_t syncs = 0, shuffles = 0;
     Among waits_for = Among::nobody;
     Together does = Together::shuffle;
@@ -196,9 +201,15 @@ class EmulatedBlock {
   /// Jumps, where swapcontext would ask the kernel for the signal mask each time.
   void resume(Coroutine& thread) {
     if (_setjmp(scheduler_) != 0) return;
+    thread.stack->fiber.enter();
     if (thread.started) _longjmp(thread.place, 1);
     thread.started = true;
     setcontext(&thread.context);
+  }
+
+  [[noreturn, gnu::always_inline]] void return_to_scheduler() {
+    scheduler_fiber_.enter();
+    _longjmp(scheduler_, 1);
   }
 
   void start(std::size_t index) {
@@ -207,7 +218,7 @@ class EmulatedBlock {
     thread.waits_for = Among::nobody;
     thread.done = thread.started = false;
     getcontext(&thread.context);
-    thread.context.uc_stack.ss_sp = thread.stack;
+    thread.context.uc_stack.ss_sp = thread.stack->memory.get();
     thread.context.uc_stack.ss_size = stack_bytes;
     thread.context.uc_link = nullptr;
     const auto self = reinterpret_cast<std::uintptr_t>(this);
@@ -216,8 +227,9 @@ class EmulatedBlock {
                 static_cast<unsigned>(index));
   }
 
-  /// makecontext passes ints only.
-  static void enter(unsigned high, unsigned low, unsigned index) {
+  /// makecontext passes ints only. The thread sanitizer does not see this frame, which never ends:
+  /// they would pile up in a fiber that is used again.
+  [[gnu::no_sanitize_thread]] static void enter(unsigned high, unsigned low, unsigned index) {
     auto* block = reinterpret_cast<EmulatedBlock*>((static_cast<std::uintptr_t>(high) << 32) | low);
     try {
       block->body_(EmulatedThread(*block, static_cast<int>(index)));
@@ -227,11 +239,11 @@ class EmulatedBlock {
       block->failure_ = std::current_exception();  // of no use to who is not on this stack
 #ifdef __SANITIZE_ADDRESS__
       // It does not know this stack, so it has not seen the frames go that the exception left.
-      __asan_unpoison_memory_region(block->threads_[index].stack, stack_bytes);
+      __asan_unpoison_memory_region(block->threads_[index].stack->memory.get(), stack_bytes);
 #endif
     }
     block->threads_[index].done = true;
-    _longjmp(block->scheduler_, 1);
+    block->return_to_scheduler();
   }
 
   cuda::LaunchShape shape_;
@@ -242,6 +254,7 @@ class EmulatedBlock {
   EmulatedCounts& counts_;
   std::exception_ptr failure_;  ///< of a thread
   jmp_buf scheduler_;
+  Fiber scheduler_fiber_;
   std::size_t running_ = 0;
   std::int64_t block_ = 0;
 };

@@ -50,12 +50,19 @@ Tensor rounded(Session& s, const Tensor& scale) {
   return pointwise(s, exp2_op, result);
 }
 
-/// amax_to_scale: 448 / largest in float64, then float32.
-Tensor scale_of(Session& s, const Tensor& most, bool by_rows) {
+/// DTensor's clamp() of a largest value that each of `ranks` has of its own part.
+Tensor clamped_over(Session& s, const MeshAxisContext& ranks, const Tensor& own) {
+  const Tensor most = all_reduce(s, *ranks.pending, *ranks.group, own, "max");
+  ranks.pending->wait(s, most);
+  return clamp(s, most);
+}
+
+/// amax_to_scale: 448 / largest in float64, then float32. `ranks`: those whose parts count, too.
+Tensor scale_of(Session& s, const Tensor& most, bool by_rows, const MeshAxisContext* ranks) {
   const Tensor wide = to(s, most, Dtype::float64);
   Tensor quotient;
   {
-    const Tensor clamped = clamp(s, wide);
+    const Tensor clamped = ranks ? clamped_over(s, *ranks, wide) : clamp(s, wide);
     const Tensor inverse = reciprocal(s, clamped);
     quotient = mul(s, inverse, any_factor);
   }
@@ -79,13 +86,14 @@ Tensor cast_with(Session& s, const Tensor& self, const Tensor& scale) {
 }
 
 /// hp_tensor_to_float8_dynamic; `axis` of one scale for each row.
-Float8Tensor cast(Session& s, const Tensor& self, std::optional<int> axis) {
+Float8Tensor cast(Session& s, const Tensor& self, std::optional<int> axis,
+                  const MeshAxisContext* ranks) {
   Tensor most;
   {
     const Tensor magnitudes = abs(s, self);
     most = largest(s, magnitudes, axis ? std::optional(wrap_dim(*axis, self.dim())) : std::nullopt);
   }
-  Tensor scale = scale_of(s, most, axis.has_value());
+  Tensor scale = scale_of(s, most, axis.has_value(), ranks);
   most.reset();
   Tensor data = cast_with(s, self, scale);
   return {.data = std::move(data), .scale = std::move(scale), .by_rows = axis.has_value()};
@@ -113,12 +121,41 @@ Tensor padded(Session& s, const Tensor& data, int dim) {
   return result;
 }
 
-/// A layer's recipe, how its products are made and how its weight comes in.
+/// A layer's recipe, how its products are made, how its weight comes in and how it is split.
 struct Layer {
   Float8Recipe recipe;
   bool pads;
   const Float8Shard* shard;
+  const Float8Split* split;
 };
+
+/// As matrices: input (tokens, in), transpose of the weight (in, out), gradient (tokens, out).
+enum class Operand : std::uint8_t { input, transpose, gradient };
+
+/// The dimension along which ranks have parts of an operand; none: each has all of it.
+std::optional<int> split_dim(Float8Style style, Operand operand) {
+  constexpr int of_rows = 0, of_columns = 1;
+  if (style == Float8Style::columns && operand != Operand::input) return of_columns;
+  if (style == Float8Style::rows && operand == Operand::input) return of_columns;
+  if (style == Float8Style::rows && operand == Operand::transpose) return of_rows;
+  return std::nullopt;
+}
+
+/// `axis`: 0, or -1 for the last; none by tensorwise.
+std::optional<int> axis_of(Float8Recipe recipe, int axis) {
+  return recipe == Float8Recipe::rowwise ? std::optional(axis) : std::nullopt;
+}
+
+/// A cast of one that is not cast already, with a scale for each row along `axis` by rowwise.
+Float8Tensor cast_operand(Session& s, const Layer& layer, Operand operand, const Tensor& self,
+                          int axis) {
+  if (const auto& known = self->float8())
+    return {.data = self, .scale = known->scale, .by_rows = false};
+  const std::optional<int> along = axis_of(layer.recipe, axis);
+  const std::optional<int> split = split_dim(layer.split->style, operand);
+  const bool in_parts = split && (!along || (*split == 0) == (*along == 0));
+  return cast(s, self, along, in_parts ? &layer.split->axis : nullptr);
+}
 
 /// What is computed in where the result is to be `dtype`: by rows there is no other kernel.
 Dtype dtype_of_product(const Layer& layer, Dtype dtype) {
@@ -170,30 +207,26 @@ Float8Tensor as_rows(Session& s, const Float8Tensor& self) {
           .by_rows = self.by_rows};
 }
 
-std::optional<int> axis_of(Float8Recipe recipe, int axis) {
-  return recipe == Float8Recipe::rowwise ? std::optional(axis) : std::nullopt;
-}
-
 /// A weight's transpose in 8 bits, with scales along `axis`; one that was gathered in 8 bits as it
 /// is.
 Float8Tensor cast_transposed(Session& s, const Tensor& transpose, const Layer& layer, int axis) {
   if (transpose.dtype() == eight_bits)
     return {.data = transpose, .scale = layer.shard->scale(), .by_rows = false};
-  return cast(s, transpose, axis_of(layer.recipe, axis));
+  return cast_operand(s, layer, Operand::transpose, transpose, axis);
 }
 
 /// matmul_with_hp_or_float8_args.backward. Names live as long as Python's do.
 Tensors linear_backward(Session& s, const Layer& layer, const Tensor& gradient, const Tensor& input,
                         const Tensor& transpose) {
-  const Dtype dtype = gradient.dtype();
+  const Dtype dtype = gradient.shown_dtype();
   const Tensor rows = reshape(s, gradient, {-1, gradient.size(-1)});
-  Float8Tensor rows_by_rows = cast(s, rows, axis_of(layer.recipe, -1));
+  Float8Tensor rows_by_rows = cast_operand(s, layer, Operand::gradient, rows, -1);
   Float8Tensor across = cast_transposed(s, transpose, layer, -1);
   Tensor of_input = product(s, layer, rows_by_rows, turned(s, across), dtype, false);
   of_input = reshape(s, of_input, input.sizes());
   const Tensor input_rows = reshape(s, input, {-1, input.size(-1)});
-  Float8Tensor rows_by_columns = cast(s, rows, axis_of(layer.recipe, 0));
-  Float8Tensor input_by_columns = cast(s, input_rows, axis_of(layer.recipe, 0));
+  Float8Tensor rows_by_columns = cast_operand(s, layer, Operand::gradient, rows, 0);
+  Float8Tensor input_by_columns = cast_operand(s, layer, Operand::input, input_rows, 0);
   Tensor of_weight = product(s, layer, turned(s, rows_by_columns), input_by_columns, dtype, false);
   const LetGo of_weights{rows_by_columns.data, rows_by_columns.scale, input_by_columns.data,
                          input_by_columns.scale};
@@ -209,10 +242,10 @@ bool has_parameter(const Module& module, std::string_view name) {
 
 Tensor linear_forward(Session& s, const Layer& layer, const Tensor& input,
                       const Tensor& transpose) {
-  Float8Tensor left = cast(s, input, axis_of(layer.recipe, -1));
+  Float8Tensor left = cast_operand(s, layer, Operand::input, input, -1);
   Float8Tensor right = cast_transposed(s, transpose, layer, 0);
   const LetGo let_go{left.data, left.scale, right.data, right.scale};
-  const Tensor result = product(s, layer, as_rows(s, left), right, input.dtype(), true);
+  const Tensor result = product(s, layer, as_rows(s, left), right, input.shown_dtype(), true);
   Dims sizes = input.sizes();
   sizes[-1] = transpose.size(1);
   return reshape(s, result, sizes);
@@ -220,9 +253,10 @@ Tensor linear_forward(Session& s, const Layer& layer, const Tensor& input,
 
 }  // namespace
 
-void convert_to_float8(Module& linear, const Float8Settings& settings, const Float8Shard* shard) {
+void convert_to_float8(Module& linear, const Float8Settings& settings, const Float8Shard* shard,
+                       const Float8Split& split) {
   linear.class_name = "Float8Linear";
-  const Layer layer{settings.recipe, settings.pad_inner_dim, shard};
+  const Layer layer{settings.recipe, settings.pad_inner_dim, shard, &split};
   const bool has_bias = has_parameter(linear, "bias");
   linear.forward = [layer, has_bias](Session& s, Module& me,
                                      const Arguments& arguments) -> Tensors {
@@ -231,11 +265,14 @@ void convert_to_float8(Module& linear, const Float8Settings& settings, const Flo
     Tensors outputs = apply_function(
         s, "matmul_with_hp_or_float8_argsBackward", {input, transpose},
         [&](Session& in, const NodeRef& node) -> Tensors {
+          Tensor result = linear_forward(in, layer, input, transpose);
+          // ctx.save_for_backward saves when forward returns: a recomputation that stops at what
+          // is saved last has made the product.
           if (node) {
             node->save(in, "input", input);
             node->save(in, "transpose", transpose);
           }
-          return {linear_forward(in, layer, input, transpose)};
+          return {std::move(result)};
         },
         [layer](Session& in, Node& node, Tensors& gradients) -> Tensors {
           return linear_backward(in, layer, gradients[0], node.saved(in, "input"),
@@ -244,6 +281,38 @@ void convert_to_float8(Module& linear, const Float8Settings& settings, const Flo
     if (!has_bias) return outputs;
     return {add(s, outputs[0], to(s, me.parameter("bias"), outputs[0].dtype()))};
   };
+}
+
+namespace {
+
+/// The data of a cast, with its facts.
+Tensor in_float8(Session& s, const Tensor& self, const MeshAxisContext* splits,
+                 std::string_view format) {
+  Float8Tensor made = cast(s, self, std::nullopt, splits);
+  made.data->with_extras().float8 = std::make_shared<Float8Facts>(
+      Float8Facts{.scale = made.scale, .original = self.dtype(), .format = format});
+  return made.data;
+}
+
+}  // namespace
+
+Tensor cast_input(Session& s, const Tensor& input, const MeshAxisContext* splits) {
+  return apply_function(
+      s, "_ToFloat8ConstrFuncBackward", {input},
+      [&](Session& in, const NodeRef&) -> Tensors {
+        return {in_float8(in, input, splits, "float8_e4m3fn")};
+      },
+      [](Session&, Node&, Tensors& gradients) -> Tensors { return {std::move(gradients[0])}; })[0];
+}
+
+Tensor cast_gradient(Session& s, const Tensor& output, const MeshAxisContext* splits) {
+  return apply_function(
+      s, "NoopFwToFloat8BwDynamicBackward", {output},
+      [&](Session&, const NodeRef&) -> Tensors { return {output}; },
+      [ranks = splits ? std::optional(*splits) : std::nullopt](Session& in, Node&,
+                                                               Tensors& gradients) -> Tensors {
+        return {in_float8(in, gradients[0], ranks ? &*ranks : nullptr, "float8_e5m2")};
+      })[0];
 }
 
 Tensor Float8Shard::cast(Session& s, const Tensor& shard) {
@@ -259,12 +328,12 @@ Tensor Float8Shard::cast(Session& s, const Tensor& shard) {
   }
   most = all_reduce(s, *axis_.pending, *axis_.group, most, "max");
   axis_.pending->wait(s, most);
-  next_scale_ = scale_of(s, most, false);
+  next_scale_ = scale_of(s, most, false, nullptr);
   most.reset();
   return cast_with(s, shard, next_scale_);
 }
 
-void precompute_scales(Session& s, const MeshAxisContext& axis, const Tensors& shards,
+void precompute_scales(Session& s, const std::vector<MeshAxisContext>& axes, const Tensors& shards,
                        const std::vector<Float8Shard*>& targets) {
   const NoGrad no_grad(s);
   if (shards.empty()) return;
@@ -272,8 +341,10 @@ void precompute_scales(Session& s, const MeshAxisContext& axis, const Tensors& s
   {
     const Tensors norms = foreach_norm(s, shards);
     all = stack(s, norms);
-    all = all_reduce(s, *axis.pending, *axis.group, all, "max");
-    axis.pending->wait(s, all);
+    for (const MeshAxisContext& axis : axes) {
+      all = all_reduce(s, *axis.pending, *axis.group, all, "max");
+      axis.pending->wait(s, all);
+    }
   }
   all = clamp(s, all);
   all = to(s, all, Dtype::float64);

@@ -19,6 +19,17 @@ struct Float8Settings {
   bool precompute_scale = false;
 };
 
+/// How a layer lies on the ranks of tensor parallelism: its output features split over them, its
+/// input features, or neither.
+enum class Float8Style : std::uint8_t { whole, columns, rows };
+
+/// The ranks of a layer under tensor parallelism. Where an operand is split the largest value of
+/// its ranks is sought: DTensor reduces one number in float64 before clamp(), for each cast.
+struct Float8Split {
+  Float8Style style = Float8Style::whole;
+  MeshAxisContext axis;
+};
+
 /// A tensor in 8 bits with what it was multiplied by. The engine's dtype of the data is uint8: one
 /// byte an element.
 struct Float8Tensor {
@@ -47,10 +58,18 @@ class Float8Shard {
 };
 
 /// convert_to_float8_training of one linear layer: its forward. `shard`, if any, is its weight's.
-void convert_to_float8(Module& linear, const Float8Settings& settings, const Float8Shard* shard);
+/// Both are asked at each forward, and must outlive the layer.
+void convert_to_float8(Module& linear, const Float8Settings& settings, const Float8Shard* shard,
+                       const Float8Split& split);
 
-/// precompute_float8_dynamic_scale_for_fsdp: one reduction for all weights.
-void precompute_scales(Session& s, const MeshAxisContext& axis, const Tensors& shards,
+/// hp_tensor_to_float8_dynamic of what a layer gets, before it is gathered: float8_e4m3fn. Its
+/// gradient stays as it comes. `splits`: the ranks that have a part of it each; none: all have all.
+Tensor cast_input(Session& s, const Tensor& input, const MeshAxisContext* splits);
+/// NoopFwToFloat8BwDynamic: the gradient is cast before it is gathered: float8_e5m2.
+Tensor cast_gradient(Session& s, const Tensor& output, const MeshAxisContext* splits);
+
+/// precompute_float8_dynamic_scale_for_fsdp: one reduction for all weights over each axis.
+void precompute_scales(Session& s, const std::vector<MeshAxisContext>& axes, const Tensors& shards,
                        const std::vector<Float8Shard*>& targets);
 
 }  // namespace shardscope::eager::parallel

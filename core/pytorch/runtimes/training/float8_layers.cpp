@@ -56,24 +56,27 @@ Float8Layers::Float8Layers(const std::vector<Module*>& layers,
     throw Error({.where = "float8",
                  .what = "the model has no linear layer that float8 converts",
                  .way_out = "leave float8 out: the run is the same without it"});
-  for (Module* layer : layers) {
-    const parallel::Float8Shard* shard = nullptr;
-    if (settings.fsdp_all_gather && shards != nullptr) {
-      weights_.push_back({.module = layer,
-                          .made = layer->parameter("weight").impl(),
-                          .shard = std::make_unique<parallel::Float8Shard>(axis_)});
-      shard = weights_.back().shard.get();
-    }
-    parallel::convert_to_float8(*layer, settings, shard);
+  for (Module* module : layers) {
+    layers_.push_back(std::make_unique<Layer>());
+    Layer& layer = *layers_.back();
+    layer.module = module;
+    if (settings.fsdp_all_gather && shards != nullptr)
+      layer.shard = std::make_unique<parallel::Float8Shard>(axis_);
+    parallel::convert_to_float8(*module, settings, layer.shard.get(), layer.split);
   }
 }
 
+void Float8Layers::split(const Module& module, const parallel::Float8Split& split) {
+  for (const auto& layer : layers_)
+    if (layer->module == &module) layer->split = split;
+}
+
 fsdp2::GatherExtension Float8Layers::extension_of(const Tensor& parameter) const {
-  for (const CastWeight& weight : weights_)
-    if (weight.made == parameter.impl())
-      return {.before = [shard = weight.shard.get()](
+  for (const auto& layer : layers_)
+    if (layer->shard && layer->module->parameter("weight").is(parameter))
+      return {.before = [shard = layer->shard.get()](
                             Session& s, const Tensor& own) { return shard->cast(s, own); },
-              .after = [shard = weight.shard.get()] { shard->copied_out(); }};
+              .after = [shard = layer->shard.get()] { shard->copied_out(); }};
   return {};
 }
 
@@ -81,11 +84,14 @@ void Float8Layers::precompute_scales(Session& s) {
   if (!settings_.precompute_scale) return;
   Tensors shards;
   std::vector<parallel::Float8Shard*> targets;
-  for (const CastWeight& weight : weights_) {
-    shards.push_back(weight.module->parameter("weight"));
-    targets.push_back(weight.shard.get());
+  std::vector<parallel::MeshAxisContext> axes{axis_};
+  for (const auto& layer : layers_) {
+    if (!layer->shard) continue;
+    shards.push_back(layer->module->parameter("weight"));
+    targets.push_back(layer->shard.get());
+    if (layer->split.axis.group && axes.size() == 1) axes.push_back(layer->split.axis);
   }
-  parallel::precompute_scales(s, axis_, shards, targets);
+  parallel::precompute_scales(s, axes, shards, targets);
 }
 
 }  // namespace shardscope::eager

@@ -30,22 +30,26 @@ class Float8Layers {
   Float8Layers(const Float8Layers&) = delete;
   Float8Layers& operator=(const Float8Layers&) = delete;
 
+  /// Tells how tensor parallelism splits one of the layers; nothing of others.
+  void split(const Module& layer, const parallel::Float8Split& split);
+
   /// What fully_shard gathers in the place of a converted layer's weight; empty of others.
   fsdp2::GatherExtension extension_of(const Tensor& parameter) const;
   /// After each step of the optimizer, where shards are cast before they are gathered.
   void precompute_scales(Session& s);
 
  private:
-  struct CastWeight {
+  struct Layer {
     Module* module = nullptr;
-    const TensorImpl* made = nullptr;  ///< the parameter before it was sharded
+    parallel::Float8Split split;
+    /// Of a weight that is cast before it is gathered.
     std::unique_ptr<parallel::Float8Shard> shard;
   };
 
   parallel::Float8Settings settings_;
   parallel::Pending pending_;
   parallel::MeshAxisContext axis_;
-  std::vector<CastWeight> weights_;  ///< those that are cast before they are gathered
+  std::vector<std::unique_ptr<Layer>> layers_;  ///< their modules look at them
 };
 
 }  // namespace shardscope::eager
