@@ -12,6 +12,7 @@
 #include "sim/planner/parallel.h"
 #include "sim/planner/pipeline_bounds.h"
 #include "sim/planner/plain_step.h"
+#include "sim/planner/torchtitan_pipeline.h"
 
 namespace shardscope::planner {
 namespace {
@@ -228,8 +229,7 @@ class ShardingBounder {
     const int ranks = choice_.mesh.shard * axes.context;
     const Group shards = group_of(axes.tensor, ranks);
     const Group replicas = group_of(axes.ranks() * choice_.mesh.shard, choice_.mesh.replicate);
-    const bool is_mixed = choice_.precision == TrainingPrecision::bf16_mixed;
-    const Dtype reduced = is_mixed ? Dtype::float32 : dtype_;
+    constexpr Dtype reduced = torchtitan_reduce_dtype;
     const bool again = shards_parameters(choice_.sharding);
     PerStep& each = result.each;
     std::int64_t largest = 0;
@@ -414,11 +414,13 @@ class ShardingBounder {
   std::int64_t elements_ = 0, trainable_ = 0;
 };
 
+/// Gathers and reductions of one sharding have one communicator.
 Duration communication_time(const Communication& c, const SharingRules& rules) {
   if (!rules.collectives_serial)
     return std::max({c.gathers, c.reductions, c.between_replicas, c.second_copy});
-  const Duration others = c.gathers + c.reductions + c.between_replicas;
-  return rules.communicators_apart ? std::max(others, c.second_copy) : others + c.second_copy;
+  if (rules.communicators_apart)
+    return std::max({c.gathers + c.reductions, c.between_replicas, c.second_copy});
+  return c.gathers + c.reductions + c.between_replicas + c.second_copy;
 }
 
 PerStep of_step(const ShardingBounds& sharding, int micro_batches) {
@@ -440,12 +442,16 @@ PerStep of_step(const ShardingBounds& sharding, int micro_batches) {
           .moves = sum([](const PerStep& p) { return p.moves; })};
 }
 
-/// Compute is slowed by collectives that run beside it, and not by those that it waits for.
-Duration device_time(const PerStep& step, Duration compute, const SharingRules& rules) {
+/// Compute is slowed by collectives that run beside it, and not by those that it waits for. While
+/// it waits for those of another communicator (`awaited` of `compute`), they slow nothing.
+Duration device_time(const PerStep& step, Duration compute, Duration awaited,
+                     const SharingRules& rules) {
   const Duration communication = communication_time(step.communication, rules);
+  const bool at_once = !rules.collectives_serial || rules.communicators_apart;
   const auto rest = [&](Duration taken) { return std::max(Duration{}, communication - taken); };
   const Duration exposed = std::min(step.exposed, rest(step.serial));
-  const Duration beside = rest(step.serial + exposed + step.moves);
+  const Duration beside =
+      rest(step.serial + exposed + step.moves + (at_once ? awaited : Duration{}));
   const double slowed = 1 - 1 / rules.compute_slowdown;
   return std::max(communication, compute + step.moves + step.serial + exposed +
                                      Duration::from_seconds(beside.seconds() * slowed));
@@ -460,7 +466,9 @@ Bounds combined(const Choice& choice, const TrialInputs& inputs, const PlainStep
   const Bytes kept = choice.micro_batches > 1 ? sharding.kept_gradients : Bytes{};
   const bool native = choice.runtime == Runtime::native;
   const Bytes outside = native ? Bytes{} : inputs.profile.context_memory.value_or(Bytes{});
-  return {.time = std::max(device_time(step, compute, sharing_rules(inputs.profile)),
+  SharingRules rules = sharing_rules(inputs.profile);
+  if (native) rules.communicators_apart = false;
+  return {.time = std::max(device_time(step, compute, plain.awaited * choice.micro_batches, rules),
                            (plain.host + sharding.host) * choice.micro_batches),
           .memory = outside + between +
                     std::max(plain.activations + sharding.gathered + kept, states.gradients)};
@@ -478,6 +486,7 @@ PlainStep extended_plain_step(const Choice& choice, const TrialInputs& inputs) {
   const PlainStep few = plain_step(choice, with_blocks(inputs, depths->few));
   const PlainStep more = plain_step(choice, with_blocks(inputs, depths->more));
   return {.compute = {depths->extended(few.compute.ns, more.compute.ns, blocks)},
+          .awaited = {depths->extended(few.awaited.ns, more.awaited.ns, blocks)},
           .host = {depths->extended(few.host.ns, more.host.ns, blocks)},
           .activations = {depths->extended(few.activations.count, more.activations.count, blocks)}};
 }

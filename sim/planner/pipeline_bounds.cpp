@@ -129,7 +129,11 @@ std::vector<PartElements> elements_of_ranks(const ModelElements& model,
 class StageCommunication {
  public:
   StageCommunication(const Choice& choice, const TrialInputs& inputs, Precision precision)
-      : choice_(choice), inputs_(inputs), dtypes_(dtypes_of(precision)) {}
+      : choice_(choice),
+        inputs_(inputs),
+        compute_(dtypes_of(precision).compute),
+        reduced_(choice.runtime == Runtime::native ? dtypes_of(precision).gradients
+                                                   : torchtitan_reduce_dtype) {}
 
   Duration of(int rank, const PartElements& elements) const {
     return std::max(reduction(rank, elements),
@@ -140,13 +144,13 @@ class StageCommunication {
     const Mesh& mesh = choice_.mesh;
     if (ranks() == 1) return {};
     const bool hybrid = mesh.shard > 1 && mesh.replicate > 1;
-    return time(OperationKind::reduce_scatter, elements.trained, dtypes_.gradients,
+    return time(OperationKind::reduce_scatter, elements.trained, reduced_,
                 group(first(rank), hybrid ? mesh.shard : ranks()));
   }
 
   Duration gather(int rank, const PartElements& elements) const {
     if (ranks() == 1) return {};
-    return time(OperationKind::all_gather, elements.all, dtypes_.compute,
+    return time(OperationKind::all_gather, elements.all, compute_,
                 group(first(rank), choice_.mesh.shard));
   }
 
@@ -163,7 +167,7 @@ class StageCommunication {
 
   const Choice& choice_;
   const TrialInputs& inputs_;
-  PrecisionDtypes dtypes_;
+  Dtype compute_, reduced_;
 };
 
 /// torchtitan's is no strategy of the native runtime.
@@ -427,9 +431,9 @@ std::vector<Bytes> PipelineBounds::held(const Choice& choice, const Dealt& dealt
     return ranks;
   };
   if (!choice.torchtitan) return compute();
-  const auto [known, is_new] =
-      held_.try_emplace(HeldKey{order_key(dealt.setup), dealt.blocks, plain_key(choice),
-                                zero_stage(choice.sharding) == 3, choice.mesh.shard > 1});
+  const auto [known, is_new] = held_.try_emplace(
+      HeldKey{order_key(dealt.setup), dealt.blocks, plain_key(choice), choice.precision,
+              zero_stage(choice.sharding) == 3, choice.mesh.shard > 1});
   if (is_new) known->second = compute();
   return known->second;
 }

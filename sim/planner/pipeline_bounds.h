@@ -81,7 +81,7 @@ class PipelineBounds {
   std::map<PlainKey, ModelCosts> costs_;
   std::map<OrderKey, std::vector<ActionOrder>> orders_;  ///< by rank
   /// What ranks hold does not depend on how many share a stage.
-  using HeldKey = std::tuple<OrderKey, std::vector<int>, PlainKey, bool, bool>;
+  using HeldKey = std::tuple<OrderKey, std::vector<int>, PlainKey, TrainingPrecision, bool, bool>;
   mutable std::map<HeldKey, std::vector<Bytes>> held_;
 };
 
