@@ -17,6 +17,7 @@
 #include "sim/planner/choice_json.h"
 #include "sim/planner/estimate.h"
 #include "sim/planner/written_choice.h"
+#include "tests/core/complaint.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/sim/planner/answer/tiny_plan.h"
 
@@ -147,6 +148,50 @@ TEST(EnumerateTorchtitan, WhatThereIsNotIsSaid) {
   EXPECT_THROW(choices_of(inputs, 8), Error);
 }
 
+// 16 sequences and 4 heads of keys and values: 7 ranks share neither, nor 512 tokens. Of 16 a shard
+// each is on 2, 4, 8 or 16 ranks; 21 sequences are 3 for each of 7.
+TEST(EnumerateTorchtitan, NamesTheOptionWhereThereIsNoLayout) {
+  Inputs inputs = plan_of_axes();
+  const auto complaint = [&](int world) {
+    return complaint_of([&] { choices_of(inputs, world); });
+  };
+  EXPECT_EQ(complaint(7),
+            "--world: 7 ranks have no layout under torchtitan: 16 sequences a step, 512 tokens of "
+            "a sequence and 4 key and value heads do not divide over them; give "
+            "--tokens-per-batch 10752, or --world 4 or 8");
+  EXPECT_THAT(complaint(1), HasSubstr("--world: torchtitan shares a training among 2 ranks"));
+  inputs.question.precisions = {TrainingPrecision::fp16_mixed};
+  EXPECT_THAT(complaint(8), HasSubstr("--precision: torchtitan has no loss scaler"));
+  inputs = plan_of_axes();
+  inputs.strategies = {ShardingStrategy::zero1};
+  inputs.pipelines = PipelinesAsked::not_at_all;
+  EXPECT_THAT(complaint(8), HasSubstr("--strategy: torchtitan has no zero1"));
+}
+
+// mixed_precision_reduce is float32, whatever training.dtype is.
+TEST(TorchtitanChoice, ReducesBfloat16InFloat32) {
+  const Inputs inputs = plan_of_axes();
+  const Basis basis(inputs);
+  Choice choice = choice_of_axes();
+  choice.mesh = {.shard = 8};
+  choice.torchtitan = TorchtitanAxes{};
+  for (const auto precision : {TrainingPrecision::bf16, TrainingPrecision::bf16_mixed}) {
+    choice.precision = precision;
+    const Schedule schedule = schedule_of(choice, basis.trials);
+    std::set<Dtype> gathered, reduced;
+    for (const Operation& op : schedule.operations) {
+      if (op.kind == OperationKind::all_gather)
+        gathered.insert(schedule.collectives[op.detail].dtype);
+      if (op.kind == OperationKind::reduce_scatter)
+        reduced.insert(schedule.collectives[op.detail].dtype);
+    }
+    EXPECT_EQ(gathered, std::set{Dtype::bfloat16});
+    EXPECT_EQ(reduced, std::set{Dtype::float32});
+    EXPECT_THAT(written(choice, {.job = {.seq = 128}, .model = inputs.model}).text,
+                HasSubstr("mixed_precision_param = \"bfloat16\"\n"));
+  }
+}
+
 // Other models have no tensor-parallel plan in torchtitan's Llama.
 TEST(EnumerateTorchtitan, RefusesWhatIsNoLlama) {
   Inputs inputs = plan_of_axes();
@@ -201,6 +246,31 @@ TEST(TorchtitanBounds, AreNoHigherThanTrialsOfABusyGpu) {
   inputs.question.tokens_per_batch = 32 * 4096;
   inputs.profile.memory = {};
   expect_bounds_hold(inputs, 24);
+}
+
+// While a kernel waits for an axis's collectives, those of FSDP2 slow nothing.
+TEST(TorchtitanBounds, AreNoHigherThanTrialsWhereCollectivesSlowCompute) {
+  Inputs inputs = plan_of_axes();
+  inputs.profile = find_hardware_profile("h100_sxm", "--cluster");
+  inputs.profile.compute_slowdown = 3;
+  inputs.question.world = 32;
+  inputs.question.training.length = 4096;
+  inputs.question.tokens_per_batch = 32 * 4096;
+  inputs.profile.memory = {};
+  inputs.pipelines = PipelinesAsked::not_at_all;
+  expect_bounds_hold(inputs, 40);
+}
+
+// Both compute in bfloat16, and only one keeps float32 gradients whole.
+TEST(TorchtitanBounds, DoNotDependOnTheOthersThatAreBounded) {
+  const Inputs inputs = plan_of_axes();
+  const Basis basis(inputs);
+  Choice mixed = choice_of_axes();
+  mixed.pipeline = {.schedule = PipelineScheduleKind::one_f_one_b};
+  Choice plain = mixed;
+  plain.precision = TrainingPrecision::bf16;
+  const Bytes alone = bounds_of(std::vector{plain}, basis.trials, 0).front().memory;
+  EXPECT_EQ(bounds_of(std::vector{mixed, plain}, basis.trials, 0).back().memory, alone);
 }
 
 // Of torchtitan's 32 micro-batches 4 and 6 are played, or 8 and 12; of fsdp2's pipeline, which is
