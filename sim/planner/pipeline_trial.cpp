@@ -190,11 +190,7 @@ FullSimulation simulate_torchtitan(const Choice& choice, const TrialInputs& inpu
     const Bytes needed = summary.memory.peak_reserved + summary.memory.outside;
     return !summary.out_of_memory && (memory == Bytes{} || needed + inputs.margin <= memory);
   };
-  if (few_micro_batches(choice).unit > 0) {
-    // Most of those that do not fit show it with few. What is shown of a place has to fit, too.
-    FullSimulation few = simulate_few(choice, inputs);
-    if (!few.fits || inputs.findings == nullptr) return few;
-  }
+  if (few_micro_batches(choice).unit > 0) return simulate_few(choice, inputs);
   if (choice.torchtitan && inputs.findings != nullptr) {
     const Summary summary = figures_of_torchtitan(choice, inputs).summary;
     return {.reserved = summary.memory.peak_reserved,
