@@ -515,7 +515,7 @@ TEST_F(Plan, RefusesWhatTorchtitanCannotBeTold) {
         "--quantization nf4", "--lengths mean=64,max=128", "--optimizer-in-backward on",
         "--activation-offloading on", "--reference copy", "--prompt 8"})
     EXPECT_THAT(refused(asked + option).errors,
-                StartsWith("shardscope: " + option.substr(0, option.find(' ')) + ":"))
+                StartsWith("shardscope plan: " + option.substr(0, option.find(' ')) + ":"))
         << option;
 }
 
