@@ -12,6 +12,7 @@
 #include "sim/planner/parallel.h"
 #include "sim/planner/pipeline_bounds.h"
 #include "sim/planner/plain_step.h"
+#include "sim/planner/torchtitan_floor.h"
 #include "sim/planner/torchtitan_pipeline.h"
 
 namespace shardscope::planner {
@@ -234,15 +235,20 @@ class ShardingBounder {
     PerStep& each = result.each;
     std::int64_t largest = 0;
     Duration all_gathers, largest_gather, all_reductions;
+    std::int64_t costed = -1;  // blocks are alike
+    Duration gather, reduction, between;
     for (const std::int64_t whole : torchtitan_units(inputs_.model)) {
       const std::int64_t elements = whole / axes.tensor;
-      const Duration gather = time(OperationKind::all_gather, elements, dtype_, shards);
-      const Duration reduction = time(OperationKind::reduce_scatter, elements, reduced, shards);
+      if (elements != costed) {
+        gather = time(OperationKind::all_gather, elements, dtype_, shards);
+        reduction = time(OperationKind::reduce_scatter, elements, reduced, shards);
+        if (choice_.mesh.replicate > 1)
+          between = time(OperationKind::all_reduce, elements / ranks, reduced, replicas);
+        costed = elements;
+      }
       all_gathers += gather;
       all_reductions += reduction;
-      if (choice_.mesh.replicate > 1)
-        each.communication.between_replicas +=
-            time(OperationKind::all_reduce, elements / ranks, reduced, replicas);
+      each.communication.between_replicas += between;
       largest = std::max(largest, elements);
       largest_gather = std::max(largest_gather, gather);
       each.exposed = gather + reduction;  // at last the root's
@@ -521,13 +527,13 @@ class Table {
   std::map<Key, Value> values_;
 };
 
-}  // namespace
-
-std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs& inputs,
-                              unsigned threads, const std::stop_token& stop) {
+/// Of what is not pipelined, from a plain step of each key.
+template <class PlainStepOf>
+std::vector<Bounds> bounds_with(const PlainStepOf& plain_step_of, const PipelineBounds& pipelines,
+                                std::span<const Choice> choices, const TrialInputs& inputs,
+                                unsigned threads, const std::stop_token& stop) {
   Table<PlainKey, PlainStep> plain;
   Table<ShardingKey, ShardingBounds> shardings;
-  const PipelineBounds pipelines(choices, inputs, threads, stop);
   for (std::size_t i = 0; i < choices.size(); ++i) {
     if (is_pipelined(choices[i])) continue;
     plain.need(plain_key(choices[i]), i);
@@ -542,7 +548,7 @@ std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs
     return std::invoke_result_t<decltype(compute)>{};
   };
   plain.fill(threads, [&](std::size_t i) {
-    return or_nothing([&] { return known_plain_step(choices[i], inputs); });
+    return or_nothing([&] { return plain_step_of(choices[i], inputs); });
   });
   shardings.fill(threads, [&](std::size_t i) {
     return or_nothing([&] { return ShardingBounder(choices[i], inputs).bounds(); });
@@ -553,6 +559,44 @@ std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs
     result.push_back(is_pipelined(choice) ? pipelines.of(choice)
                                           : combined(choice, inputs, plain.at(plain_key(choice)),
                                                      shardings.at(sharding_key(choice))));
+  return result;
+}
+
+std::map<PlainKey, ModelCosts> cost_floors_of(std::span<const Choice> choices,
+                                              const TrialInputs& inputs) {
+  std::map<PlainKey, ModelCosts> costs;
+  for (const Choice& choice : choices)
+    if (const auto [of, is_new] = costs.try_emplace(plain_key(choice)); is_new) try {
+        of->second = torchtitan_cost_floor(choice, inputs);
+      } catch (const Error&) {
+        // Trying it out says why.
+      }
+  return costs;
+}
+
+}  // namespace
+
+std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs& inputs,
+                              unsigned threads, const std::stop_token& stop) {
+  const PipelineBounds pipelines(choices, inputs, threads, stop);
+  return bounds_with(known_plain_step, pipelines, choices, inputs, threads, stop);
+}
+
+std::vector<Bounds> floors_of(std::span<const Choice> choices, const TrialInputs& inputs,
+                              unsigned threads, const std::stop_token& stop) {
+  std::vector<Choice> known, pipelined;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (!choices[i].torchtitan) continue;
+    places.push_back(i);
+    known.push_back(choices[i]);
+    if (is_pipelined(choices[i])) pipelined.push_back(choices[i]);
+  }
+  const PipelineBounds pipelines(pipelined, inputs, cost_floors_of(pipelined, inputs));
+  const std::vector<Bounds> found =
+      bounds_with(torchtitan_floor, pipelines, known, inputs, threads, stop);
+  std::vector<Bounds> result(choices.size());
+  for (std::size_t i = 0; i < places.size(); ++i) result[places[i]] = found[i];
   return result;
 }
 

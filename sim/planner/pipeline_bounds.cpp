@@ -347,16 +347,25 @@ PipelineBounds::OrderKey PipelineBounds::order_key(const PipelineSetup& setup) {
 
 PipelineBounds::PipelineBounds(std::span<const Choice> choices, const TrialInputs& inputs,
                                unsigned threads, const std::stop_token& stop)
-    : inputs_(inputs) {
-  if (std::ranges::none_of(choices, is_pipelined)) return;
+    : PipelineBounds(choices, inputs, model_costs_of(choices, inputs, threads, stop)) {}
+
+PipelineBounds::PipelineBounds(std::span<const Choice> choices, const TrialInputs& inputs,
+                               std::map<PlainKey, ModelCosts> costs)
+    : inputs_(inputs), costs_(std::move(costs)) {
+  if (costs_.empty()) return;
   elements_ = elements_of(inputs.model);
-  costs_ = model_costs_of(choices, inputs, threads, stop);
   for (const Choice& choice : choices) {
-    if (!is_pipelined(choice)) continue;
+    if (!is_known(choice)) continue;
     const PipelineSetup setup = setup_of(choice);
     if (const auto [order, is_new] = orders_.try_emplace(order_key(setup)); is_new)
       order->second = compute_orders(setup);
   }
+}
+
+bool PipelineBounds::is_known(const Choice& choice) const {
+  if (!is_pipelined(choice)) return false;
+  const auto costs = costs_.find(plain_key(choice));
+  return costs != costs_.end() && !costs->second.blocks.empty();
 }
 
 /// What follows from how layers are dealt out.
@@ -400,7 +409,7 @@ StageTimes PipelineBounds::times_of(const Choice& choice, const Dealt& dealt) co
 }
 
 StageTimes PipelineBounds::times_of(const Choice& choice) const {
-  if (costs_.at(plain_key(choice)).blocks.empty())
+  if (!is_known(choice))
     throw Error({.where = text_of(choice), .what = "its stages cannot be recorded"});
   return times_of(choice, dealt(choice));
 }
@@ -439,7 +448,7 @@ std::vector<Bytes> PipelineBounds::held(const Choice& choice, const Dealt& dealt
 }
 
 Bounds PipelineBounds::of(const Choice& choice) const {
-  if (costs_.at(plain_key(choice)).blocks.empty()) return {};
+  if (!is_known(choice)) return {};
   const Dealt dealt = this->dealt(choice);
   const PipelineSetup& setup = dealt.setup;
   const int again = checkpointed_micro_batches(choice.pipeline.checkpoint, choice.micro_batches);

@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/model/huggingface.h"
 #include "sim/planner/answer/answer.h"
+#include "sim/planner/answer/rounds.h"
 #include "sim/planner/bounds.h"
 #include "sim/planner/choice_json.h"
 #include "sim/planner/estimate.h"
@@ -163,6 +164,9 @@ TEST(EnumerateTorchtitan, NamesTheOptionWhereThereIsNoLayout) {
   inputs.question.precisions = {TrainingPrecision::fp16_mixed};
   EXPECT_THAT(complaint(8), HasSubstr("--precision: torchtitan has no loss scaler"));
   inputs = plan_of_axes();
+  inputs.question.tokens_per_batch = std::int64_t{512} << 31;
+  EXPECT_THAT(complaint(8), HasSubstr("--tokens-per-batch: 1099511627776 tokens are 2147483648"));
+  inputs = plan_of_axes();
   inputs.strategies = {ShardingStrategy::zero1};
   inputs.pipelines = PipelinesAsked::not_at_all;
   EXPECT_THAT(complaint(8), HasSubstr("--strategy: torchtitan has no zero1"));
@@ -212,8 +216,12 @@ void expect_bounds_hold(const Inputs& inputs, std::size_t count) {
   const std::vector<Choice> choices =
       drawn(choices_of(inputs, inputs.question.world).choices, count);
   const std::vector<Bounds> bounds = bounds_of(choices, basis.trials, 0);
+  const std::vector<Bounds> floors = floors_of(choices, basis.trials, 0);
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const Trial trial = try_out(choices[i], basis.trials);
+    EXPECT_GT(floors[i].time, Duration{}) << text_of(choices[i]);
+    EXPECT_LE(floors[i].time, bounds[i].time) << text_of(choices[i]);
+    EXPECT_LE(floors[i].memory, bounds[i].memory) << text_of(choices[i]);
     EXPECT_GT(bounds[i].time, Duration{}) << text_of(choices[i]);
     EXPECT_GT(bounds[i].memory, Bytes{}) << text_of(choices[i]);
     EXPECT_LE(bounds[i].time, trial.time.span) << text_of(choices[i]);
@@ -259,6 +267,44 @@ TEST(TorchtitanBounds, AreNoHigherThanTrialsWhereCollectivesSlowCompute) {
   inputs.profile.memory = {};
   inputs.pipelines = PipelinesAsked::not_at_all;
   expect_bounds_hold(inputs, 40);
+}
+
+/// The question of a plan of Llama-3-8B's width on 32 GPUs, without pipelines.
+Inputs plan_of_wide_axes() {
+  Inputs inputs = plan_of_axes();
+  inputs.profile = find_hardware_profile("h100_sxm", "--cluster");
+  inputs.config = JsonValue::parse(wide_llama, "config.json");
+  inputs.model = model_of_config(inputs.config);
+  inputs.question.world = 32;
+  inputs.question.training.length = 8192;
+  inputs.question.tokens_per_batch = 64 * 8192;
+  inputs.pipelines = PipelinesAsked::not_at_all;
+  return inputs;
+}
+
+// Products of a GPU at work, whose time decides.
+TEST(TorchtitanBounds, OfWideBlocksAreNoHigherThanTrials) {
+  Inputs inputs = plan_of_wide_axes();
+  inputs.question.precisions = {TrainingPrecision::bf16_mixed, TrainingPrecision::fp32,
+                                TrainingPrecision::bf16};
+  inputs.profile.memory = {};
+  expect_bounds_hold(inputs, 40);
+}
+
+// Where every choice is tried out, the same ones win.
+TEST(TorchtitanSearch, FindsWhatIsBestOfAll) {
+  Inputs inputs = plan_of_wide_axes();
+  inputs.profile.memory = 40_GiB;
+  const Basis basis(inputs);
+  const std::vector<Choice> choices = choices_of(inputs, inputs.question.world).choices;
+  const auto winners = [&](bool screen) {
+    std::vector<std::string> texts;
+    for (const Ranked& ranked :
+         search(choices, basis.trials, {.places = 5, .kind = kind_of, .screen = screen}).ranked)
+      texts.push_back(text_of(choices[ranked.choice]));
+    return texts;
+  };
+  EXPECT_EQ(winners(true), winners(false));
 }
 
 // Both compute in bfloat16, and only one keeps float32 gradients whole.
