@@ -10,6 +10,7 @@
 #include "cli/hardware_choice.h"
 #include "cli/native_scenario.h"
 #include "cli/pytorch_scenario.h"
+#include "cli/torchtitan_scenario.h"
 #include "core/base/error.h"
 #include "core/model/exported_step.h"
 #include "core/pytorch/plans/runtime_request.h"
@@ -30,6 +31,30 @@ bool takes_bitsandbytes(Runtime runtime) {
   return runtime == Runtime::ddp || runtime == Runtime::fsdp1;
 }
 
+/// What torchtitan's loop cannot be told, or plan does not weigh of it.
+void refuse_under_torchtitan(const PlanOptions& options, const HardwareProfile& profile) {
+  const auto refuse = [](bool given, std::string_view option, std::string_view what,
+                         std::string_view way_out =
+                             "leave it out, or leave torchtitan out of "
+                             "--runtime") {
+    if (given)
+      throw Error({.where = std::string(option),
+                   .what = std::string(what),
+                   .way_out = std::string(way_out)});
+  };
+  refuse(profile.device == "cpu", "--runtime",
+         fmt::format("torchtitan trains on GPUs, and the hardware is the CPU of {}", profile.name),
+         "give a --cluster with GPUs, as h100_sxm, or leave torchtitan out of --runtime");
+  refuse_under_torchtitan(options.pytorch);
+  refuse(options.pytorch.attention.value_or("cudnn") != "cudnn", "--attention",
+         "plan weighs torchtitan with the kernels that it uses: cuDNN's, and flash with an axis "
+         "context");
+  refuse(options.pytorch.optimizer_implementation.value_or("fused") != "fused",
+         "--optimizer-implementation", "plan weighs torchtitan with its fused optimizer");
+  refuse(options.lengths.has_value(), "--lengths",
+         "lengths are not weighed under torchtitan, which packs its sequences");
+}
+
 std::vector<Runtime> runtimes_of(const PlanOptions& options, const HardwareProfile& profile) {
   std::vector<Runtime> asked = options.asked_runtimes();
   const bool of_bitsandbytes = is_of_bitsandbytes(options.job.optimizer);
@@ -42,7 +67,10 @@ std::vector<Runtime> runtimes_of(const PlanOptions& options, const HardwareProfi
   for (const Runtime runtime : asked)
     if (of_bitsandbytes && !takes_bitsandbytes(runtime)) throw refuse(name_of(runtime));
   if (of_bitsandbytes && options.asks_torchtitan()) throw refuse("torchtitan");
-  if (options.asks_torchtitan()) return asked;
+  if (options.asks_torchtitan()) {
+    refuse_under_torchtitan(options, profile);
+    return asked;
+  }
   if (!asked.empty()) return asked;
   if (of_bitsandbytes) return {Runtime::ddp, Runtime::fsdp1};
   if (profile.device == "cpu" && !options.has_file()) return {Runtime::native};

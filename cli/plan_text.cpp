@@ -165,15 +165,19 @@ std::string ties_text(const planner::Answer& answer) {
       before, last);
 }
 
+/// One line for each, the reasons below each other.
 std::string why_text(const planner::Answer& answer) {
+  std::vector<planner::Rejected> lost;
+  for (std::size_t i = 1; i < answer.candidates.size(); ++i)
+    lost.push_back({planner::strategy_text(answer.candidates[i].choice), answer.candidates[i].why});
+  lost.insert(lost.end(), answer.rejected.begin(), answer.rejected.end());
+  if (lost.empty()) return {};
+  std::size_t width = 30;
+  for (const planner::Rejected& one : lost) width = std::max(width, one.strategy.size());
   std::string text = "why the others lost\n";
-  for (std::size_t i = 1; i < answer.candidates.size(); ++i) {
-    const planner::Candidate& candidate = answer.candidates[i];
-    text += fmt::format("  {:<30}  {}\n", planner::strategy_text(candidate.choice), candidate.why);
-  }
-  for (const planner::Rejected& one : answer.rejected)
-    text += fmt::format("  {:<30}  {}\n", one.strategy, one.why);
-  return answer.candidates.size() > 1 || !answer.rejected.empty() ? text + "\n" : std::string();
+  for (const planner::Rejected& one : lost)
+    text += fmt::format("  {:<{}}  {}\n", one.strategy, width, one.why);
+  return text + "\n";
 }
 
 /// "ddp zero1, full_shard": what one runtime lacks for one reason stands in one line.

@@ -143,14 +143,15 @@ void check_divides(const ParallelSettings& settings) {
   check_divides("tokens of a rank's sequence", settings.length / context, "tensor", tensor);
 }
 
+void refuse(bool given, std::string_view option, std::string_view what) {
+  if (given)
+    throw Error({.where = std::string(option),
+                 .what = std::string(what),
+                 .way_out = "leave it out, or give another --runtime"});
+}
+
 /// Options that mean something else here, or nothing.
 void refuse_foreign(const PytorchQuestion& q) {
-  const auto refuse = [](bool given, std::string_view option, std::string_view what) {
-    if (given)
-      throw Error({.where = std::string(option),
-                   .what = std::string(what),
-                   .way_out = "leave it out, or give another --runtime"});
-  };
   refuse(q.sharding.names_file(), "--runtime torchtitan",
          "a configuration file of another program says how it shards");
   refuse(q.job.wrap.has_value(), "--wrap", "torchtitan shards every block and the rest");
@@ -158,23 +159,7 @@ void refuse_foreign(const PytorchQuestion& q) {
   refuse(q.job.memory_budget.has_value(), "--memory-budget",
          "it chooses the native runtime's checkpointing");
   refuse(q.job.offload.has_value(), "--offload", "torchtitan's own file says it");
-  refuse(q.pytorch.loss && *q.pytorch.loss != "outside", "--loss",
-         "torchtitan computes the loss after the model");
-  refuse(q.pytorch.dropout && *q.pytorch.dropout != "off", "--dropout",
-         "torchtitan's Llama has no dropout");
-  refuse(q.pytorch.liger.value_or("off") != "off", "--liger", "torchtitan does not use Liger");
-  refuse(q.pytorch.reference.has_value(), "--reference", "torchtitan compares with no reference");
-  refuse(q.pytorch.prompt.has_value(), "--prompt", "torchtitan's tokens all have a label");
-  refuse(q.pytorch.layers.value_or("torchtitan") != "torchtitan", "--layers",
-         "torchtitan's layers are its own");
-  refuse(q.pytorch.transformers.has_value(), "--transformers",
-         "torchtitan's Llama is none of transformers");
-  check_pytorch(q.pytorch.pytorch);
-  const FineTuningOptions& tuning = q.pytorch.fine_tuning;
-  constexpr std::string_view whole = "torchtitan trains the whole model here, without adapters";
-  refuse(tuning.peft.has_value(), "--peft", whole);
-  refuse(tuning.quantization.has_value(), "--quantization", whole);
-  refuse(tuning.prepare_kbit.has_value(), "--prepare-kbit", whole);
+  refuse_under_torchtitan(q.pytorch);
   refuse(q.sharding.ranks_per_node.has_value(), "--ranks-per-node",
          "nodes are the cluster's under torchtitan");
   refuse(q.sharding.use_orig_params, "--use-orig-params", "it is FSDP1's");
@@ -407,6 +392,30 @@ Prediction predict_alone(const TorchtitanScenario& scenario, const HardwareProfi
 }
 
 }  // namespace
+
+void refuse_under_torchtitan(const PytorchOptions& options) {
+  refuse(options.loss && *options.loss != "outside", "--loss",
+         "torchtitan computes the loss after the model");
+  refuse(options.dropout && *options.dropout != "off", "--dropout",
+         "torchtitan's Llama has no dropout");
+  refuse(options.liger.value_or("off") != "off", "--liger", "torchtitan does not use Liger");
+  refuse(options.reference.has_value(), "--reference", "torchtitan compares with no reference");
+  refuse(options.prompt.has_value(), "--prompt", "torchtitan's tokens all have a label");
+  refuse(options.layers.value_or("torchtitan") != "torchtitan", "--layers",
+         "torchtitan's layers are its own");
+  refuse(options.transformers.has_value(), "--transformers",
+         "torchtitan's Llama is none of transformers");
+  refuse(options.optimizer_in_backward.value_or("off") != "off", "--optimizer-in-backward",
+         "torchtitan updates after the backward");
+  refuse(options.activation_offloading.value_or("off") != "off", "--activation-offloading",
+         "torchtitan keeps activations on the device");
+  check_pytorch(options.pytorch);
+  const FineTuningOptions& tuning = options.fine_tuning;
+  constexpr std::string_view whole = "torchtitan trains the whole model here, without adapters";
+  refuse(tuning.peft.has_value(), "--peft", whole);
+  refuse(tuning.quantization.has_value(), "--quantization", whole);
+  refuse(tuning.prepare_kbit.has_value(), "--prepare-kbit", whole);
+}
 
 TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   refuse_foreign(q);

@@ -27,6 +27,9 @@ struct TorchtitanScenario {
   std::vector<std::string> assumed;
 };
 
+/// Throws Error naming an option of which torchtitan's loop has one value.
+void refuse_under_torchtitan(const PytorchOptions& options);
+
 /// Throws Error naming option or key: what does not divide, and what is not modelled.
 TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& question);
 

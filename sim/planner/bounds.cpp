@@ -12,6 +12,8 @@
 #include "sim/planner/parallel.h"
 #include "sim/planner/pipeline_bounds.h"
 #include "sim/planner/plain_step.h"
+#include "sim/planner/torchtitan_floor.h"
+#include "sim/planner/torchtitan_pipeline.h"
 
 namespace shardscope::planner {
 namespace {
@@ -228,21 +230,25 @@ class ShardingBounder {
     const int ranks = choice_.mesh.shard * axes.context;
     const Group shards = group_of(axes.tensor, ranks);
     const Group replicas = group_of(axes.ranks() * choice_.mesh.shard, choice_.mesh.replicate);
-    const bool is_mixed = choice_.precision == TrainingPrecision::bf16_mixed;
-    const Dtype reduced = is_mixed ? Dtype::float32 : dtype_;
+    constexpr Dtype reduced = torchtitan_reduce_dtype;
     const bool again = shards_parameters(choice_.sharding);
     PerStep& each = result.each;
     std::int64_t largest = 0;
     Duration all_gathers, largest_gather, all_reductions;
+    std::int64_t costed = -1;  // blocks are alike
+    Duration gather, reduction, between;
     for (const std::int64_t whole : torchtitan_units(inputs_.model)) {
       const std::int64_t elements = whole / axes.tensor;
-      const Duration gather = time(OperationKind::all_gather, elements, dtype_, shards);
-      const Duration reduction = time(OperationKind::reduce_scatter, elements, reduced, shards);
+      if (elements != costed) {
+        gather = time(OperationKind::all_gather, elements, dtype_, shards);
+        reduction = time(OperationKind::reduce_scatter, elements, reduced, shards);
+        if (choice_.mesh.replicate > 1)
+          between = time(OperationKind::all_reduce, elements / ranks, reduced, replicas);
+        costed = elements;
+      }
       all_gathers += gather;
       all_reductions += reduction;
-      if (choice_.mesh.replicate > 1)
-        each.communication.between_replicas +=
-            time(OperationKind::all_reduce, elements / ranks, reduced, replicas);
+      each.communication.between_replicas += between;
       largest = std::max(largest, elements);
       largest_gather = std::max(largest_gather, gather);
       each.exposed = gather + reduction;  // at last the root's
@@ -414,11 +420,13 @@ class ShardingBounder {
   std::int64_t elements_ = 0, trainable_ = 0;
 };
 
+/// Gathers and reductions of one sharding have one communicator.
 Duration communication_time(const Communication& c, const SharingRules& rules) {
   if (!rules.collectives_serial)
     return std::max({c.gathers, c.reductions, c.between_replicas, c.second_copy});
-  const Duration others = c.gathers + c.reductions + c.between_replicas;
-  return rules.communicators_apart ? std::max(others, c.second_copy) : others + c.second_copy;
+  if (rules.communicators_apart)
+    return std::max({c.gathers + c.reductions, c.between_replicas, c.second_copy});
+  return c.gathers + c.reductions + c.between_replicas + c.second_copy;
 }
 
 PerStep of_step(const ShardingBounds& sharding, int micro_batches) {
@@ -440,12 +448,16 @@ PerStep of_step(const ShardingBounds& sharding, int micro_batches) {
           .moves = sum([](const PerStep& p) { return p.moves; })};
 }
 
-/// Compute is slowed by collectives that run beside it, and not by those that it waits for.
-Duration device_time(const PerStep& step, Duration compute, const SharingRules& rules) {
+/// Compute is slowed by collectives that run beside it, and not by those that it waits for. While
+/// it waits for those of another communicator (`awaited` of `compute`), they slow nothing.
+Duration device_time(const PerStep& step, Duration compute, Duration awaited,
+                     const SharingRules& rules) {
   const Duration communication = communication_time(step.communication, rules);
+  const bool at_once = !rules.collectives_serial || rules.communicators_apart;
   const auto rest = [&](Duration taken) { return std::max(Duration{}, communication - taken); };
   const Duration exposed = std::min(step.exposed, rest(step.serial));
-  const Duration beside = rest(step.serial + exposed + step.moves);
+  const Duration beside =
+      rest(step.serial + exposed + step.moves + (at_once ? awaited : Duration{}));
   const double slowed = 1 - 1 / rules.compute_slowdown;
   return std::max(communication, compute + step.moves + step.serial + exposed +
                                      Duration::from_seconds(beside.seconds() * slowed));
@@ -460,7 +472,9 @@ Bounds combined(const Choice& choice, const TrialInputs& inputs, const PlainStep
   const Bytes kept = choice.micro_batches > 1 ? sharding.kept_gradients : Bytes{};
   const bool native = choice.runtime == Runtime::native;
   const Bytes outside = native ? Bytes{} : inputs.profile.context_memory.value_or(Bytes{});
-  return {.time = std::max(device_time(step, compute, sharing_rules(inputs.profile)),
+  SharingRules rules = sharing_rules(inputs.profile);
+  if (native) rules.communicators_apart = false;
+  return {.time = std::max(device_time(step, compute, plain.awaited * choice.micro_batches, rules),
                            (plain.host + sharding.host) * choice.micro_batches),
           .memory = outside + between +
                     std::max(plain.activations + sharding.gathered + kept, states.gradients)};
@@ -478,6 +492,7 @@ PlainStep extended_plain_step(const Choice& choice, const TrialInputs& inputs) {
   const PlainStep few = plain_step(choice, with_blocks(inputs, depths->few));
   const PlainStep more = plain_step(choice, with_blocks(inputs, depths->more));
   return {.compute = {depths->extended(few.compute.ns, more.compute.ns, blocks)},
+          .awaited = {depths->extended(few.awaited.ns, more.awaited.ns, blocks)},
           .host = {depths->extended(few.host.ns, more.host.ns, blocks)},
           .activations = {depths->extended(few.activations.count, more.activations.count, blocks)}};
 }
@@ -512,13 +527,13 @@ class Table {
   std::map<Key, Value> values_;
 };
 
-}  // namespace
-
-std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs& inputs,
-                              unsigned threads, const std::stop_token& stop) {
+/// Of what is not pipelined, from a plain step of each key.
+template <class PlainStepOf>
+std::vector<Bounds> bounds_with(const PlainStepOf& plain_step_of, const PipelineBounds& pipelines,
+                                std::span<const Choice> choices, const TrialInputs& inputs,
+                                unsigned threads, const std::stop_token& stop) {
   Table<PlainKey, PlainStep> plain;
   Table<ShardingKey, ShardingBounds> shardings;
-  const PipelineBounds pipelines(choices, inputs, threads, stop);
   for (std::size_t i = 0; i < choices.size(); ++i) {
     if (is_pipelined(choices[i])) continue;
     plain.need(plain_key(choices[i]), i);
@@ -533,7 +548,7 @@ std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs
     return std::invoke_result_t<decltype(compute)>{};
   };
   plain.fill(threads, [&](std::size_t i) {
-    return or_nothing([&] { return known_plain_step(choices[i], inputs); });
+    return or_nothing([&] { return plain_step_of(choices[i], inputs); });
   });
   shardings.fill(threads, [&](std::size_t i) {
     return or_nothing([&] { return ShardingBounder(choices[i], inputs).bounds(); });
@@ -544,6 +559,44 @@ std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs
     result.push_back(is_pipelined(choice) ? pipelines.of(choice)
                                           : combined(choice, inputs, plain.at(plain_key(choice)),
                                                      shardings.at(sharding_key(choice))));
+  return result;
+}
+
+std::map<PlainKey, ModelCosts> cost_floors_of(std::span<const Choice> choices,
+                                              const TrialInputs& inputs) {
+  std::map<PlainKey, ModelCosts> costs;
+  for (const Choice& choice : choices)
+    if (const auto [of, is_new] = costs.try_emplace(plain_key(choice)); is_new) try {
+        of->second = torchtitan_cost_floor(choice, inputs);
+      } catch (const Error&) {
+        // Trying it out says why.
+      }
+  return costs;
+}
+
+}  // namespace
+
+std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs& inputs,
+                              unsigned threads, const std::stop_token& stop) {
+  const PipelineBounds pipelines(choices, inputs, threads, stop);
+  return bounds_with(known_plain_step, pipelines, choices, inputs, threads, stop);
+}
+
+std::vector<Bounds> floors_of(std::span<const Choice> choices, const TrialInputs& inputs,
+                              unsigned threads, const std::stop_token& stop) {
+  std::vector<Choice> known, pipelined;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (!choices[i].torchtitan) continue;
+    places.push_back(i);
+    known.push_back(choices[i]);
+    if (is_pipelined(choices[i])) pipelined.push_back(choices[i]);
+  }
+  const PipelineBounds pipelines(pipelined, inputs, cost_floors_of(pipelined, inputs));
+  const std::vector<Bounds> found =
+      bounds_with(torchtitan_floor, pipelines, known, inputs, threads, stop);
+  std::vector<Bounds> result(choices.size());
+  for (std::size_t i = 0; i < places.size(); ++i) result[places[i]] = found[i];
   return result;
 }
 

@@ -33,4 +33,9 @@ struct Bounds {
 std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs& inputs,
                               unsigned threads, const std::stop_token& stop = {});
 
+/// No higher than those, and without a recording: of torchtitan's choices by formula
+/// (sim/planner/torchtitan_floor.h), of others 0.
+std::vector<Bounds> floors_of(std::span<const Choice> choices, const TrialInputs& inputs,
+                              unsigned threads, const std::stop_token& stop = {});
+
 }  // namespace shardscope::planner

@@ -300,6 +300,16 @@ std::int64_t sequences_per_rank(const Question& question) {
 }
 
 void check_tokens(const Question& question) {
+  // The ways to cut a step into micro-batches are counted out.
+  constexpr std::int64_t most_sequences = std::int64_t{1} << 30;
+  const std::int64_t sequences = question.tokens_per_batch / question.training.length;
+  if (sequences > most_sequences)
+    throw Error(
+        {.where = "--tokens-per-batch",
+         .what = fmt::format("{} tokens are {} sequences of {} a step: more than {}",
+                             question.tokens_per_batch, sequences, question.training.length,
+                             most_sequences),
+         .way_out = fmt::format("give {} at most", most_sequences * question.training.length)});
   if (shares_evenly(question, question.world)) return;
   if (!question.torchtitan || !question.runtimes.empty()) {
     sequences_per_rank(question);

@@ -44,13 +44,7 @@ class TorchtitanEnumerator {
     return std::move(result_);
   }
 
- private:
-  void drop(std::string strategy, std::string why) {
-    Dropped dropped{std::move(strategy), std::move(why)};
-    if (std::ranges::find(result_.dropped, dropped) == result_.dropped.end())
-      result_.dropped.push_back(std::move(dropped));
-  }
-
+  /// Why there are none, whatever the sizes; empty: there may be.
   std::string why_none() const {
     if (question_.world == 1) return "it shares a training among 2 ranks or more";
     try {
@@ -63,6 +57,13 @@ class TorchtitanEnumerator {
     if (question_.training.loop.optimizer.rule == eager::OptimizerRule::sgd)
       return "torchtitan has Adam and AdamW, not SGD";
     return {};
+  }
+
+ private:
+  void drop(std::string strategy, std::string why) {
+    Dropped dropped{std::move(strategy), std::move(why)};
+    if (std::ranges::find(result_.dropped, dropped) == result_.dropped.end())
+      result_.dropped.push_back(std::move(dropped));
   }
 
   /// parallelize_module splits heads and columns, and sequence parallelism the tokens.
@@ -190,6 +191,55 @@ class TorchtitanEnumerator {
 
 Enumeration enumerate_torchtitan(const Model& model, const Question& question) {
   return TorchtitanEnumerator(model, question).run();
+}
+
+namespace {
+
+/// Ranks next to `world` that share so many sequences: each a shard.
+std::string worlds_that_share(std::int64_t sequences, int world) {
+  std::int64_t below = 0, above = 0;
+  for (const std::int64_t ranks : divisors_of(sequences)) {
+    if (ranks > 1 && ranks < world) below = ranks;
+    if (ranks > world && above == 0) above = ranks;
+  }
+  if (below > 0 && above > 0) return fmt::format("--world {} or {}", below, above);
+  return below + above > 0 ? fmt::format("--world {}", std::max(below, above)) : std::string();
+}
+
+Error does_not_divide(const Model& model, const Question& question) {
+  const std::int64_t length = question.training.length;
+  const std::int64_t sequences = question.tokens_per_batch / length;
+  std::string way_out = fmt::format("give --tokens-per-batch {}",
+                                    (sequences / question.world + 1) * question.world * length);
+  if (const std::string worlds = worlds_that_share(sequences, question.world); !worlds.empty())
+    way_out += ", or " + worlds;
+  return Error(
+      {.where = "--world",
+       .what = fmt::format("{} ranks have no layout under torchtitan: {} sequences a step, {} "
+                           "tokens of a sequence and {} key and value heads do not divide over "
+                           "them",
+                           question.world, sequences, length,
+                           eager::parallel::llama_shape(model).kv_heads),
+       .way_out = std::move(way_out)});
+}
+
+}  // namespace
+
+Error no_layout_of_torchtitan(const Model& model, const Question& question) {
+  const std::string why = TorchtitanEnumerator(model, question).why_none();
+  if (question.world == 1)
+    return Error({.where = "--world",
+                  .what = "torchtitan shares a training among 2 ranks or more, and there is 1",
+                  .way_out = "give --world 2 or more, or another --runtime"});
+  if (!why.empty())
+    return Error({.where = "--runtime torchtitan", .what = why, .way_out = "give another one"});
+  if (std::ranges::all_of(question.precisions, [](TrainingPrecision precision) {
+        return precision == TrainingPrecision::fp16_mixed;
+      }))
+    return Error({.where = "--precision",
+                  .what = "torchtitan has no loss scaler, which fp16_mixed needs",
+                  .way_out = "give bf16_mixed, bf16 or fp32"});
+  return does_not_divide(model, question);
 }
 
 }  // namespace shardscope::planner

@@ -129,7 +129,11 @@ std::vector<PartElements> elements_of_ranks(const ModelElements& model,
 class StageCommunication {
  public:
   StageCommunication(const Choice& choice, const TrialInputs& inputs, Precision precision)
-      : choice_(choice), inputs_(inputs), dtypes_(dtypes_of(precision)) {}
+      : choice_(choice),
+        inputs_(inputs),
+        compute_(dtypes_of(precision).compute),
+        reduced_(choice.runtime == Runtime::native ? dtypes_of(precision).gradients
+                                                   : torchtitan_reduce_dtype) {}
 
   Duration of(int rank, const PartElements& elements) const {
     return std::max(reduction(rank, elements),
@@ -140,13 +144,13 @@ class StageCommunication {
     const Mesh& mesh = choice_.mesh;
     if (ranks() == 1) return {};
     const bool hybrid = mesh.shard > 1 && mesh.replicate > 1;
-    return time(OperationKind::reduce_scatter, elements.trained, dtypes_.gradients,
+    return time(OperationKind::reduce_scatter, elements.trained, reduced_,
                 group(first(rank), hybrid ? mesh.shard : ranks()));
   }
 
   Duration gather(int rank, const PartElements& elements) const {
     if (ranks() == 1) return {};
-    return time(OperationKind::all_gather, elements.all, dtypes_.compute,
+    return time(OperationKind::all_gather, elements.all, compute_,
                 group(first(rank), choice_.mesh.shard));
   }
 
@@ -163,7 +167,7 @@ class StageCommunication {
 
   const Choice& choice_;
   const TrialInputs& inputs_;
-  PrecisionDtypes dtypes_;
+  Dtype compute_, reduced_;
 };
 
 /// torchtitan's is no strategy of the native runtime.
@@ -343,16 +347,25 @@ PipelineBounds::OrderKey PipelineBounds::order_key(const PipelineSetup& setup) {
 
 PipelineBounds::PipelineBounds(std::span<const Choice> choices, const TrialInputs& inputs,
                                unsigned threads, const std::stop_token& stop)
-    : inputs_(inputs) {
-  if (std::ranges::none_of(choices, is_pipelined)) return;
+    : PipelineBounds(choices, inputs, model_costs_of(choices, inputs, threads, stop)) {}
+
+PipelineBounds::PipelineBounds(std::span<const Choice> choices, const TrialInputs& inputs,
+                               std::map<PlainKey, ModelCosts> costs)
+    : inputs_(inputs), costs_(std::move(costs)) {
+  if (costs_.empty()) return;
   elements_ = elements_of(inputs.model);
-  costs_ = model_costs_of(choices, inputs, threads, stop);
   for (const Choice& choice : choices) {
-    if (!is_pipelined(choice)) continue;
+    if (!is_known(choice)) continue;
     const PipelineSetup setup = setup_of(choice);
     if (const auto [order, is_new] = orders_.try_emplace(order_key(setup)); is_new)
       order->second = compute_orders(setup);
   }
+}
+
+bool PipelineBounds::is_known(const Choice& choice) const {
+  if (!is_pipelined(choice)) return false;
+  const auto costs = costs_.find(plain_key(choice));
+  return costs != costs_.end() && !costs->second.blocks.empty();
 }
 
 /// What follows from how layers are dealt out.
@@ -396,7 +409,7 @@ StageTimes PipelineBounds::times_of(const Choice& choice, const Dealt& dealt) co
 }
 
 StageTimes PipelineBounds::times_of(const Choice& choice) const {
-  if (costs_.at(plain_key(choice)).blocks.empty())
+  if (!is_known(choice))
     throw Error({.where = text_of(choice), .what = "its stages cannot be recorded"});
   return times_of(choice, dealt(choice));
 }
@@ -427,15 +440,15 @@ std::vector<Bytes> PipelineBounds::held(const Choice& choice, const Dealt& dealt
     return ranks;
   };
   if (!choice.torchtitan) return compute();
-  const auto [known, is_new] =
-      held_.try_emplace(HeldKey{order_key(dealt.setup), dealt.blocks, plain_key(choice),
-                                zero_stage(choice.sharding) == 3, choice.mesh.shard > 1});
+  const auto [known, is_new] = held_.try_emplace(
+      HeldKey{order_key(dealt.setup), dealt.blocks, plain_key(choice), choice.precision,
+              zero_stage(choice.sharding) == 3, choice.mesh.shard > 1});
   if (is_new) known->second = compute();
   return known->second;
 }
 
 Bounds PipelineBounds::of(const Choice& choice) const {
-  if (costs_.at(plain_key(choice)).blocks.empty()) return {};
+  if (!is_known(choice)) return {};
   const Dealt dealt = this->dealt(choice);
   const PipelineSetup& setup = dealt.setup;
   const int again = checkpointed_micro_batches(choice.pipeline.checkpoint, choice.micro_batches);

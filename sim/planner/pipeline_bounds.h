@@ -62,6 +62,9 @@ class PipelineBounds {
  public:
   PipelineBounds(std::span<const Choice> choices, const TrialInputs& inputs, unsigned threads,
                  const std::stop_token& stop);
+  /// By `costs` of some of them; the others have no bound.
+  PipelineBounds(std::span<const Choice> choices, const TrialInputs& inputs,
+                 std::map<PlainKey, ModelCosts> costs);
 
   /// Of one of the choices.
   Bounds of(const Choice& choice) const;
@@ -69,6 +72,7 @@ class PipelineBounds {
   StageTimes times_of(const Choice& choice) const;
 
  private:
+  bool is_known(const Choice& choice) const;
   struct Dealt;
   Dealt dealt(const Choice& choice) const;
   StageTimes times_of(const Choice& choice, const Dealt& dealt) const;
@@ -81,7 +85,7 @@ class PipelineBounds {
   std::map<PlainKey, ModelCosts> costs_;
   std::map<OrderKey, std::vector<ActionOrder>> orders_;  ///< by rank
   /// What ranks hold does not depend on how many share a stage.
-  using HeldKey = std::tuple<OrderKey, std::vector<int>, PlainKey, bool, bool>;
+  using HeldKey = std::tuple<OrderKey, std::vector<int>, PlainKey, TrainingPrecision, bool, bool>;
   mutable std::map<HeldKey, std::vector<Bytes>> held_;
 };
 

@@ -117,8 +117,11 @@ std::vector<Duration> awaited_collectives(const Schedule& schedule,
     for (const OperationId before : schedule.after_of(op)) {
       const auto waited = pending.find(before.value);
       if (waited == pending.end()) continue;
-      awaited[waited->first] = std::max(Duration{}, waited->second);
+      const Duration wait = std::max(Duration{}, waited->second);
+      awaited[waited->first] = wait;
       pending.erase(waited);
+      // Meanwhile the others go on, where their communicator is another.
+      for (auto& [collective, left] : pending) left = left - wait;
     }
     for (auto& [collective, left] : pending) left = left - times[i];
   }
@@ -150,13 +153,15 @@ PlainStep plain_step(const Choice& choice, const TrialInputs& inputs) {
                                                 : recorded_once(choice, inputs);
   const std::vector<Duration> times = operation_times(schedule, inputs.costs);
   PlainStep result{.compute = {},
+                   .awaited = {},
                    .host = native ? Duration{} : host_time(schedule, inputs),
                    .activations = native ? activations_of_operations(schedule)
                                          : activations_of_program(schedule)};
   for (std::size_t i = 0; i < times.size(); ++i)
     if (computes(schedule.operations[i])) result.compute += times[i];
   if (choice.torchtitan)
-    for (const Duration wait : awaited_collectives(schedule, times)) result.compute += wait;
+    for (const Duration wait : awaited_collectives(schedule, times)) result.awaited += wait;
+  result.compute += result.awaited;
   return result;
 }
 

@@ -31,12 +31,14 @@ struct PlainStep {
   /// Sum of the kernels of one micro-batch, each alone, and of the collectives of torchtitan's axes
   /// context and tensor that they wait for.
   Duration compute;
+  Duration awaited;   ///< of it, those collectives
   Duration host;      ///< of its launches
   Bytes activations;  ///< with temporaries, at the highest, in blocks of 512 bytes
 };
 /// How long the device's kernels wait for collectives at least, by operation: what of each is left
-/// when all kernels that are issued before one waits for it have run beside it. Of what none waits
-/// for, and of transfers between stages, 0. `times`: of the operations.
+/// when all kernels that are issued before one waits for it, and all waits before, have gone by
+/// beside it. Of what none waits for, and of transfers between stages, 0. `times`: of the
+/// operations.
 std::vector<Duration> awaited_collectives(const Schedule& schedule,
                                           const std::vector<Duration>& times);
 

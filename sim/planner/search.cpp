@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 #include <thread>
 #include <tuple>
@@ -22,6 +21,8 @@ namespace {
 /// so that the result is. The first looks come soon, for those who wait for an answer.
 constexpr std::size_t first_batch_size = 4;
 constexpr std::size_t batch_size = 24;
+/// Choices whose bounds are recorded at a time.
+constexpr std::size_t recorded_at_once = 64;
 /// Bounds of fewer choices are quick.
 constexpr std::size_t worth_a_first_look = 200;
 
@@ -101,14 +102,33 @@ class Search {
               : i);
   }
 
+  /// By formula: what has to be recorded for a bound is recorded of those that may be best.
   void bound() {
     bounds_.resize(choices_.size());
-    if (options_.screen) bounds_ = bounds_of(choices_, inputs_, options_.threads, options_.stop);
-    order_.resize(choices_.size());
-    std::iota(order_.begin(), order_.end(), std::size_t{0});
-    std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
-      return std::pair(sought(bounds_[a]), a) < std::pair(sought(bounds_[b]), b);
-    });
+    is_recorded_.assign(choices_.size(), !options_.screen);
+    if (options_.screen) bounds_ = floors_of(choices_, inputs_, options_.threads, options_.stop);
+    std::vector<std::size_t> without;
+    for (std::size_t i = 0; i < choices_.size(); ++i) {
+      if (settled_[i]) continue;
+      order_.emplace(sought(bounds_[i]), i);
+      if (options_.screen && !choices_[i].torchtitan) without.push_back(i);
+    }
+    record_bounds(without);
+  }
+
+  void record_bounds(const std::vector<std::size_t>& some) {
+    if (some.empty()) return;
+    std::vector<Choice> choices;
+    for (const std::size_t i : some) choices.push_back(choices_[i]);
+    const std::vector<Bounds> found = bounds_of(choices, inputs_, options_.threads, options_.stop);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      Bounds& bounds = bounds_[some[i]];
+      order_.erase({sought(bounds), some[i]});
+      bounds = {.time = std::max(bounds.time, found[i].time),
+                .memory = std::max(bounds.memory, found[i].memory)};
+      order_.emplace(sought(bounds), some[i]);
+      is_recorded_[some[i]] = true;
+    }
   }
 
   /// The best of each kind, best first, as many as there are places.
@@ -186,7 +206,7 @@ class Search {
     std::vector<std::size_t> some = modest_ones();
     std::vector<Choice> modest;
     for (const std::size_t i : some) modest.push_back(choices_[i]);
-    const std::vector<Bounds> bounds = bounds_of(modest, inputs_, options_.threads, options_.stop);
+    const std::vector<Bounds> bounds = floors_of(modest, inputs_, options_.threads, options_.stop);
     std::vector<std::pair<std::int64_t, std::size_t>> order;
     for (std::size_t i = 0; i < some.size(); ++i)
       if (!exceeds(bounds[i].memory) && !exceeds_host(on_host(some[i])))
@@ -198,27 +218,60 @@ class Search {
     explore(batch);
   }
 
-  std::vector<std::size_t> next_batch() {
+  /// Loses a choice where its bounds alone say so.
+  bool is_lost_by_bounds(std::size_t choice) {
+    const Bounds& bounds = bounds_[choice];
+    if (exceeds(bounds.memory))
+      lose_by_bounds(choice, Reason::out_of_memory);
+    else if (const Bytes host = on_host(choice); exceeds_host(host))
+      lose(choice, Reason::out_of_host_memory, bounds.time, host);
+    else if (is_too_slow(bounds.time))
+      lose_by_bounds(choice, Reason::too_slow);
+    else
+      return false;
+    return true;
+  }
+
+  /// Those that may come to a place, the most promising first.
+  struct Promising {
+    std::vector<std::size_t> recorded, by_formula;
+  };
+  Promising promising(std::size_t most) {
     const Marks to_reach = marks();
-    std::vector<std::size_t> batch;
-    for (const std::size_t choice : order_) {
-      if (settled_[choice]) continue;
-      const Bounds& bounds = bounds_[choice];
-      if (to_reach.last && sought(bounds) > *to_reach.last) break;
-      if (!to_reach.reached_by(sought(bounds), kinds_[choice])) continue;
+    Promising found;
+    for (auto at = order_.begin(); at != order_.end();) {
+      const auto [value, choice] = *at;
+      const bool is_recorded = is_recorded_[choice];
+      if (to_reach.last && value > *to_reach.last) break;
+      if (found.recorded.size() == most || found.by_formula.size() == recorded_at_once) break;
+      if (!to_reach.reached_by(value, kinds_[choice])) {
+        ++at;
+      } else if (is_lost_by_bounds(choice)) {
+        settled_[choice] = true;
+        at = order_.erase(at);
+      } else {
+        (is_recorded ? found.recorded : found.by_formula).push_back(choice);
+        ++at;
+      }
+    }
+    return found;
+  }
+
+  /// While there are some with lower bounds by formula, few are tried: what they take excludes
+  /// others, which then need no recording.
+  std::vector<std::size_t> next_batch() {
+    Promising found = promising(next_batch_size_);
+    while (!found.by_formula.empty() && !options_.stop.stop_requested()) {
+      record_bounds(found.by_formula);
+      found = promising(first_batch_size);
+      if (!found.recorded.empty()) break;
+    }
+    for (const std::size_t choice : found.recorded) {
       settled_[choice] = true;
-      if (exceeds(bounds.memory))
-        lose_by_bounds(choice, Reason::out_of_memory);
-      else if (const Bytes host = on_host(choice); exceeds_host(host))
-        lose(choice, Reason::out_of_host_memory, bounds.time, host);
-      else if (is_too_slow(bounds.time))
-        lose_by_bounds(choice, Reason::too_slow);
-      else
-        batch.push_back(choice);
-      if (batch.size() == next_batch_size_) break;
+      order_.erase({sought(bounds_[choice]), choice});
     }
     next_batch_size_ = std::min(2 * next_batch_size_, batch_size);
-    return batch;
+    return found.recorded;
   }
 
   static std::int64_t scaled(std::int64_t value, double factor) {
@@ -498,9 +551,10 @@ class Search {
   const SearchOptions& options_;
   std::vector<std::size_t> kinds_;  // by choice
   std::vector<Bounds> bounds_;
-  std::vector<std::size_t> order_;     // of choices, the most promising first
-  std::vector<Contender> contenders_;  // best first
-  std::vector<Outcome> outcomes_;      // by choice
+  std::vector<bool> is_recorded_;  // by choice: its bounds are from recordings
+  std::set<std::pair<std::int64_t, std::size_t>> order_;  // unsettled, the lowest bound first
+  std::vector<Contender> contenders_;                     // best first
+  std::vector<Outcome> outcomes_;                         // by choice
   std::size_t next_batch_size_ = first_batch_size;
   std::map<std::string, double> off_;          // trial over rough estimate, by family
   std::set<std::size_t> kinds_beyond_memory_;  // of which a place did not fit

@@ -53,8 +53,8 @@ eager::OptimizerSettings optimizer_of(const Training& training) {
 
 void set_precision(TrainingPrecision precision, ParallelSettings& settings) {
   settings.dtype = parameter_dtype(precision);
-  if (precision == TrainingPrecision::bf16_mixed)
-    settings.mixed_precision = {.param_dtype = Dtype::bfloat16, .reduce_dtype = Dtype::float32};
+  settings.mixed_precision = {.param_dtype = compute_dtype(precision),
+                              .reduce_dtype = torchtitan_reduce_dtype};
 }
 
 void set_checkpointing(const eager::CheckpointChoice& choice, const Model& model,

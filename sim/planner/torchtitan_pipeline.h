@@ -14,6 +14,11 @@
 
 namespace shardscope::planner {
 
+/// FSDP2 reduces gradients in this dtype, whatever that of the parameters is. Source: torchtitan
+/// 018740b, config/job_config.py (mixed_precision_reduce, of which it has no other value) and
+/// models/llama3/infra/parallelize.py (apply_fsdp).
+inline constexpr Dtype torchtitan_reduce_dtype = Dtype::float32;
+
 /// What torchtitan's loop follows from, whoever asks: a choice of a plan, or options.
 struct TorchtitanJob {
   const Model& model;

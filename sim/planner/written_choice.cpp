@@ -193,7 +193,7 @@ std::string checkpointing_of(const eager::CheckpointChoice& choice) {
 WrittenChoice torchtitan_of(const Choice& choice, const WrittenFrom& from) {
   const Mesh& mesh = choice.mesh;
   const bool reshards = zero_stage(choice.sharding) == 3;
-  const bool is_mixed = choice.precision == TrainingPrecision::bf16_mixed;
+  const bool computes_in_fp32 = choice.precision == TrainingPrecision::fp32;
   WrittenChoice result{.file = "torchtitan.toml", .format = "torchtitan"};
   result.text = fmt::format(
       "[training]\n{}seq_len = {}\n{}dtype = \"{}\"\nmixed_precision_param = \"{}\"\n\n"
@@ -201,8 +201,8 @@ WrittenChoice torchtitan_of(const Choice& choice, const WrittenFrom& from) {
       "fsdp_reshard_after_forward = \"{}\"\n{}{}\n[activation_checkpoint]\n{}",
       batch_of(choice), from.job.seq, clipping_of(from.job.clip),
       choice.precision == TrainingPrecision::bf16 ? "bfloat16" : "float32",
-      is_mixed ? "bfloat16" : "float32", mesh.replicate, mesh.shard, reshards ? "always" : "never",
-      pipeline_of(choice, from.model),
+      computes_in_fp32 ? "float32" : "bfloat16", mesh.replicate, mesh.shard,
+      reshards ? "always" : "never", pipeline_of(choice, from.model),
       choice.torchtitan ? axes_of(*choice.torchtitan) : std::string(),
       checkpointing_of(choice.checkpointing));
   if (from.job.clip <= 0)

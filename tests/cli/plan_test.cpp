@@ -6,6 +6,9 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string_view>
 #include <thread>
 
 #include "tests/cli/program.h"
@@ -21,10 +24,16 @@ using ::testing::EndsWith;
 using ::testing::Eq;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::SizeIs;
 using ::testing::StartsWith;
 using Json = nlohmann::json;
 
 const std::filesystem::path source_root = SOURCE_ROOT;
+
+constexpr std::string_view small_llama =
+    R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
+ "vocab_size": 256, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4,
+ "num_attention_heads": 4, "num_key_value_heads": 4, "tie_word_embeddings": false})";
 
 class Plan : public ::testing::Test {
  protected:
@@ -447,10 +456,7 @@ TEST_F(Plan, PipelinesOfTorchtitanSimulateToTheSameFigures) {
 // Every place's folder, and of each set of axes the file where it is the chosen one, lead to its
 // figures; ranks of an axis tensor share sequences, so that 4 of them do for 8 ranks.
 TEST_F(Plan, TorchtitansAxesSimulateToTheSameFigures) {
-  workplace_.write("llama.json",
-                   R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
- "vocab_size": 256, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4,
- "num_attention_heads": 4, "num_key_value_heads": 4, "tie_word_embeddings": false})");
+  workplace_.write("llama.json", small_llama);
   const std::string asked =
       "plan --model llama.json --cluster h100_sxm --world 8 --tokens-per-batch 512 --seq 128 "
       "--runtime torchtitan --precision bf16_mixed --places 20 ";
@@ -476,6 +482,54 @@ TEST_F(Plan, TorchtitansAxesSimulateToTheSameFigures) {
   EXPECT_EQ(by_file["step_time_ns"], best["step_time_ns"]);
   EXPECT_EQ(by_file["memory"], best["memory"]);
   EXPECT_THAT(workplace_.read("plans/t/plan.csv"), HasSubstr(",torchtitan,"));
+}
+
+/// The column at which each line under `heading` has its second part.
+std::set<std::size_t> second_columns(const std::string& text, const std::string& heading) {
+  std::set<std::size_t> columns;
+  std::istringstream lines(text.substr(text.find(heading)));
+  std::string line;
+  for (std::getline(lines, line); std::getline(lines, line) && !line.empty();)
+    columns.insert(line.find_first_not_of(' ', line.find("  ", 2)));
+  return columns;
+}
+
+// Names of torchtitan's axes are longer than 30 characters.
+TEST_F(Plan, ReasonsOfLosersAreBelowEachOther) {
+  workplace_.write("llama.json", small_llama);
+  const Outcome outcome = workplace_.run(
+      "plan --model llama.json --cluster h100_sxm --world 8 --tokens-per-batch 512 --seq 128 "
+      "--runtime torchtitan --precision bf16_mixed --places 6");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(second_columns(outcome.output, "why the others lost\n"), SizeIs(1)) << outcome.output;
+}
+
+TEST_F(Plan, RefusesWhatTorchtitanCannotBeTold) {
+  workplace_.write("llama.json", small_llama);
+  const std::string asked =
+      "plan --model llama.json --world 8 --tokens-per-batch 512 --seq 128 --cluster h100_sxm "
+      "--runtime fsdp2,torchtitan ";
+  for (const std::string option :
+       {"--dropout on", "--attention flash", "--loss model", "--liger on", "--layers transformers",
+        "--optimizer-implementation foreach", "--transformers 4", "--peft r=8",
+        "--quantization nf4", "--lengths mean=64,max=128", "--optimizer-in-backward on",
+        "--activation-offloading on", "--reference copy", "--prompt 8"})
+    EXPECT_THAT(refused(asked + option).errors,
+                StartsWith("shardscope plan: " + option.substr(0, option.find(' ')) + ":"))
+        << option;
+}
+
+// What `calibrate` measured on a CPU says nothing of GPUs.
+TEST_F(Plan, TorchtitanIsNotWeighedOnACpu) {
+  workplace_.write("llama.json", small_llama);
+  std::ifstream file(source_root / "sim/profiles/h100_sxm.json");
+  Json profile = Json::parse(file);
+  profile["device"] = "cpu";
+  workplace_.write("cluster.json", profile.dump());
+  EXPECT_THAT(refused("plan --model llama.json --world 8 --tokens-per-batch 1024 --seq 128 "
+                      "--cluster cluster.json --runtime native,torchtitan")
+                  .errors,
+              HasSubstr("--runtime: torchtitan trains on GPUs"));
 }
 
 /// Of a pipeline on `world` ranks, each of which has four sequences a step.

@@ -340,13 +340,15 @@ void read_optimizer(const ConfigValue& section, const std::string& file, Recipe&
 std::string precision_of(Keys& training) {
   const std::string stored = training.text("dtype", "float32");
   const std::string computed = training.text("mixed_precision_param", "bfloat16");
-  if (stored == "bfloat16") return "bf16";
+  if (stored == "bfloat16" && computed == "bfloat16") return "bf16";
   if (stored == "float32" && computed == "bfloat16") return "bf16_mixed";
   if (stored == "float32" && computed == "float32") return "fp32";
-  const std::string_view key = stored == "float32" ? "mixed_precision_param" : "dtype";
-  throw training.error(key,
-                       fmt::format("{} is not modelled", stored == "float32" ? computed : stored),
-                       "bfloat16 and float32 are");
+  const bool is_stored = stored == "float32" || stored == "bfloat16";
+  throw training.error(is_stored ? "mixed_precision_param" : "dtype",
+                       is_stored
+                           ? fmt::format("{} is not modelled over a dtype of {}", computed, stored)
+                           : fmt::format("{} is not modelled", stored),
+                       "bfloat16 is, and float32 over float32");
 }
 
 void read_sizes(Keys& training, Recipe& recipe, Recipe::OwnLoop& loop) {

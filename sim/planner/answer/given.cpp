@@ -20,12 +20,13 @@ Summary summary_of(const Given& given, const Inputs& inputs) {
   return summary;
 }
 
-/// Choices that `changes` settings apart from the given one lead to.
+/// Choices that `changes` settings apart from the given one lead to. Its file has no pipeline.
 std::vector<Choice> neighbours(const Choice& given, const std::vector<Choice>& choices,
                                std::size_t changes) {
   std::vector<Choice> result;
   for (const Choice& choice : choices)
-    if (choice.runtime == given.runtime && changes_between(given, choice).size() == changes)
+    if (runtime_name(choice) == runtime_name(given) && !is_pipelined(choice) &&
+        changes_between(given, choice).size() == changes)
       result.push_back(choice);
   return result;
 }

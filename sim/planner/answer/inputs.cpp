@@ -1,10 +1,12 @@
 #include "sim/planner/answer/inputs.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "sim/planner/enumerate_torchtitan.h"
 
 namespace shardscope::planner {
 namespace {
@@ -46,6 +48,15 @@ Error no_pipeline_is_left(const std::vector<Dropped>& dropped) {
                 .way_out = "ask for other strategies, too, or for other ranks or tokens"});
 }
 
+Error without_asked_strategies(const Inputs& inputs) {
+  std::vector<std::string_view> names;
+  for (const ShardingStrategy strategy : inputs.strategies) names.push_back(name_of(strategy));
+  return Error({.where = "--strategy",
+                .what = fmt::format("torchtitan has no {}", fmt::join(names, " and no ")),
+                .way_out = "give full_shard, shard_grad_op, hybrid_shard, hybrid_shard_zero2 or "
+                           "pipeline, or other ranks"});
+}
+
 Error nothing_is_left(const std::vector<Dropped>& dropped) {
   return Error({.where = "--runtime and --strategy",
                 .what = dropped.empty()
@@ -65,10 +76,14 @@ Enumeration choices_of(const Inputs& inputs, int world) {
   question.torchtitan_pipelines =
       question.pipelines && inputs.pipelines != PipelinesAsked::as_usual;
   Enumeration all = enumerate(inputs.model, question);
+  const bool is_torchtitan_alone = question.torchtitan && question.runtimes.empty();
+  if (all.choices.empty() && is_torchtitan_alone)
+    throw no_layout_of_torchtitan(inputs.model, question);
   drop_unasked_precisions(inputs, all);
   drop_unasked_strategies(inputs, all);
   if (all.choices.empty() && inputs.pipelines == PipelinesAsked::alone)
     throw no_pipeline_is_left(all.dropped);
+  if (all.choices.empty() && is_torchtitan_alone) throw without_asked_strategies(inputs);
   if (all.choices.empty()) throw nothing_is_left(all.dropped);
   return all;
 }

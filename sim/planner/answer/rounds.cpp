@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+#include <optional>
 #include <string_view>
 #include <utility>
 
+#include "core/base/error.h"
 #include "sim/cost/cost_model.h"
 #include "sim/planner/pipeline_layers.h"
 
@@ -47,18 +51,37 @@ void add(Enumeration all, const SearchResult& found, Weighed& weighed) {
                              .time = ranked.trial.time.span,
                              .memory = ranked.full.reserved + ranked.full.outside});
   }
-  if (first == 0) weighed.dropped = std::move(all.dropped);
+  if (first == 0) std::ranges::move(all.dropped, std::back_inserter(weighed.dropped));
   weighed.choices.insert(weighed.choices.end(), all.choices.begin(), all.choices.end());
   weighed.simulated += found.simulated;
   weighed.interrupted = weighed.interrupted || found.interrupted;
 }
 
+/// None where a number of ranks among several has no way: why is said.
+std::optional<Enumeration> choices_of_one(int world, bool is_only, Memory memory,
+                                          const Inputs& inputs, Weighed& weighed) {
+  try {
+    return choices_in(memory, inputs, world);
+  } catch (const Error& error) {
+    if (is_only) throw;
+    Dropped dropped{fmt::format("--world {}", world), error.parts().what};
+    if (std::ranges::find(weighed.dropped, dropped) == weighed.dropped.end())
+      weighed.dropped.push_back(std::move(dropped));
+    return std::nullopt;
+  }
+}
+
 void weigh(Memory memory, const Basis& basis, const Watcher& watcher, Weighed& weighed) {
-  for (const int world : worlds_of(basis.inputs)) {
-    Enumeration all = choices_in(memory, basis.inputs, world);
+  const std::vector<int> worlds = worlds_of(basis.inputs);
+  for (const int world : worlds) {
+    const bool is_only = worlds.size() == 1 || (world == worlds.back() && weighed.choices.empty());
+    std::optional<Enumeration> found =
+        choices_of_one(world, is_only, memory, basis.inputs, weighed);
+    if (!found) continue;
+    Enumeration& all = *found;
     add_layers_by_time(all.choices, basis.trials, 0, watcher.stop);
     const auto slowest = slowest_step(basis.inputs, world);
-    const SearchResult found =
+    const SearchResult ranked =
         search(all.choices, basis.trials,
                {.objective = basis.inputs.objective,
                 .places = basis.inputs.places,
@@ -66,7 +89,7 @@ void weigh(Memory memory, const Basis& basis, const Watcher& watcher, Weighed& w
                 .slowest = slowest ? std::optional(slowest->time) : std::nullopt,
                 .on_progress = watcher.on_progress,
                 .stop = watcher.stop});
-    add(std::move(all), found, weighed);
+    add(std::move(all), ranked, weighed);
   }
 }
 

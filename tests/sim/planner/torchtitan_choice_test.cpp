@@ -13,10 +13,12 @@
 #include "core/base/error.h"
 #include "core/model/huggingface.h"
 #include "sim/planner/answer/answer.h"
+#include "sim/planner/answer/rounds.h"
 #include "sim/planner/bounds.h"
 #include "sim/planner/choice_json.h"
 #include "sim/planner/estimate.h"
 #include "sim/planner/written_choice.h"
+#include "tests/core/complaint.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/sim/planner/answer/tiny_plan.h"
 
@@ -147,6 +149,53 @@ TEST(EnumerateTorchtitan, WhatThereIsNotIsSaid) {
   EXPECT_THROW(choices_of(inputs, 8), Error);
 }
 
+// 16 sequences and 4 heads of keys and values: 7 ranks share neither, nor 512 tokens. Of 16 a shard
+// each is on 2, 4, 8 or 16 ranks; 21 sequences are 3 for each of 7.
+TEST(EnumerateTorchtitan, NamesTheOptionWhereThereIsNoLayout) {
+  Inputs inputs = plan_of_axes();
+  const auto complaint = [&](int world) {
+    return complaint_of([&] { choices_of(inputs, world); });
+  };
+  EXPECT_EQ(complaint(7),
+            "--world: 7 ranks have no layout under torchtitan: 16 sequences a step, 512 tokens of "
+            "a sequence and 4 key and value heads do not divide over them; give "
+            "--tokens-per-batch 10752, or --world 4 or 8");
+  EXPECT_THAT(complaint(1), HasSubstr("--world: torchtitan shares a training among 2 ranks"));
+  inputs.question.precisions = {TrainingPrecision::fp16_mixed};
+  EXPECT_THAT(complaint(8), HasSubstr("--precision: torchtitan has no loss scaler"));
+  inputs = plan_of_axes();
+  inputs.question.tokens_per_batch = std::int64_t{512} << 31;
+  EXPECT_THAT(complaint(8), HasSubstr("--tokens-per-batch: 1099511627776 tokens are 2147483648"));
+  inputs = plan_of_axes();
+  inputs.strategies = {ShardingStrategy::zero1};
+  inputs.pipelines = PipelinesAsked::not_at_all;
+  EXPECT_THAT(complaint(8), HasSubstr("--strategy: torchtitan has no zero1"));
+}
+
+// mixed_precision_reduce is float32, whatever training.dtype is.
+TEST(TorchtitanChoice, ReducesBfloat16InFloat32) {
+  const Inputs inputs = plan_of_axes();
+  const Basis basis(inputs);
+  Choice choice = choice_of_axes();
+  choice.mesh = {.shard = 8};
+  choice.torchtitan = TorchtitanAxes{};
+  for (const auto precision : {TrainingPrecision::bf16, TrainingPrecision::bf16_mixed}) {
+    choice.precision = precision;
+    const Schedule schedule = schedule_of(choice, basis.trials);
+    std::set<Dtype> gathered, reduced;
+    for (const Operation& op : schedule.operations) {
+      if (op.kind == OperationKind::all_gather)
+        gathered.insert(schedule.collectives[op.detail].dtype);
+      if (op.kind == OperationKind::reduce_scatter)
+        reduced.insert(schedule.collectives[op.detail].dtype);
+    }
+    EXPECT_EQ(gathered, std::set{Dtype::bfloat16});
+    EXPECT_EQ(reduced, std::set{Dtype::float32});
+    EXPECT_THAT(written(choice, {.job = {.seq = 128}, .model = inputs.model}).text,
+                HasSubstr("mixed_precision_param = \"bfloat16\"\n"));
+  }
+}
+
 // Other models have no tensor-parallel plan in torchtitan's Llama.
 TEST(EnumerateTorchtitan, RefusesWhatIsNoLlama) {
   Inputs inputs = plan_of_axes();
@@ -167,8 +216,12 @@ void expect_bounds_hold(const Inputs& inputs, std::size_t count) {
   const std::vector<Choice> choices =
       drawn(choices_of(inputs, inputs.question.world).choices, count);
   const std::vector<Bounds> bounds = bounds_of(choices, basis.trials, 0);
+  const std::vector<Bounds> floors = floors_of(choices, basis.trials, 0);
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const Trial trial = try_out(choices[i], basis.trials);
+    EXPECT_GT(floors[i].time, Duration{}) << text_of(choices[i]);
+    EXPECT_LE(floors[i].time, bounds[i].time) << text_of(choices[i]);
+    EXPECT_LE(floors[i].memory, bounds[i].memory) << text_of(choices[i]);
     EXPECT_GT(bounds[i].time, Duration{}) << text_of(choices[i]);
     EXPECT_GT(bounds[i].memory, Bytes{}) << text_of(choices[i]);
     EXPECT_LE(bounds[i].time, trial.time.span) << text_of(choices[i]);
@@ -201,6 +254,69 @@ TEST(TorchtitanBounds, AreNoHigherThanTrialsOfABusyGpu) {
   inputs.question.tokens_per_batch = 32 * 4096;
   inputs.profile.memory = {};
   expect_bounds_hold(inputs, 24);
+}
+
+// While a kernel waits for an axis's collectives, those of FSDP2 slow nothing.
+TEST(TorchtitanBounds, AreNoHigherThanTrialsWhereCollectivesSlowCompute) {
+  Inputs inputs = plan_of_axes();
+  inputs.profile = find_hardware_profile("h100_sxm", "--cluster");
+  inputs.profile.compute_slowdown = 3;
+  inputs.question.world = 32;
+  inputs.question.training.length = 4096;
+  inputs.question.tokens_per_batch = 32 * 4096;
+  inputs.profile.memory = {};
+  inputs.pipelines = PipelinesAsked::not_at_all;
+  expect_bounds_hold(inputs, 40);
+}
+
+/// The question of a plan of Llama-3-8B's width on 32 GPUs, without pipelines.
+Inputs plan_of_wide_axes() {
+  Inputs inputs = plan_of_axes();
+  inputs.profile = find_hardware_profile("h100_sxm", "--cluster");
+  inputs.config = JsonValue::parse(wide_llama, "config.json");
+  inputs.model = model_of_config(inputs.config);
+  inputs.question.world = 32;
+  inputs.question.training.length = 8192;
+  inputs.question.tokens_per_batch = 64 * 8192;
+  inputs.pipelines = PipelinesAsked::not_at_all;
+  return inputs;
+}
+
+// Products of a GPU at work, whose time decides.
+TEST(TorchtitanBounds, OfWideBlocksAreNoHigherThanTrials) {
+  Inputs inputs = plan_of_wide_axes();
+  inputs.question.precisions = {TrainingPrecision::bf16_mixed, TrainingPrecision::fp32,
+                                TrainingPrecision::bf16};
+  inputs.profile.memory = {};
+  expect_bounds_hold(inputs, 40);
+}
+
+// Where every choice is tried out, the same ones win.
+TEST(TorchtitanSearch, FindsWhatIsBestOfAll) {
+  Inputs inputs = plan_of_wide_axes();
+  inputs.profile.memory = 40_GiB;
+  const Basis basis(inputs);
+  const std::vector<Choice> choices = choices_of(inputs, inputs.question.world).choices;
+  const auto winners = [&](bool screen) {
+    std::vector<std::string> texts;
+    for (const Ranked& ranked :
+         search(choices, basis.trials, {.places = 5, .kind = kind_of, .screen = screen}).ranked)
+      texts.push_back(text_of(choices[ranked.choice]));
+    return texts;
+  };
+  EXPECT_EQ(winners(true), winners(false));
+}
+
+// Both compute in bfloat16, and only one keeps float32 gradients whole.
+TEST(TorchtitanBounds, DoNotDependOnTheOthersThatAreBounded) {
+  const Inputs inputs = plan_of_axes();
+  const Basis basis(inputs);
+  Choice mixed = choice_of_axes();
+  mixed.pipeline = {.schedule = PipelineScheduleKind::one_f_one_b};
+  Choice plain = mixed;
+  plain.precision = TrainingPrecision::bf16;
+  const Bytes alone = bounds_of(std::vector{plain}, basis.trials, 0).front().memory;
+  EXPECT_EQ(bounds_of(std::vector{mixed, plain}, basis.trials, 0).back().memory, alone);
 }
 
 // Of torchtitan's 32 micro-batches 4 and 6 are played, or 8 and 12; of fsdp2's pipeline, which is

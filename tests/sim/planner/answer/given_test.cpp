@@ -59,6 +59,16 @@ TEST_F(GivenTest, OneChangeIsPreferredToTwo) {
   EXPECT_EQ(place.changed->summary.step_time, fastest_at(slow, 1));
 }
 
+// A file of accelerate cannot be changed into torchtitan's loop, nor into a pipeline.
+TEST_F(GivenTest, IsNotChangedIntoAnotherLoop) {
+  inputs_.question.torchtitan = true;
+  inputs_.question.runtimes = {};
+  inputs_.question.world = 4;
+  Choice slow = tiny_choice();
+  slow.checkpointing.every = 1;
+  EXPECT_FALSE(place_of_choice(slow).changed);
+}
+
 TEST_F(GivenTest, WhatDoesNotFitIsChangedIntoWhatDoes) {
   const Basis basis(inputs_);
   inputs_.profile.memory = try_out(tiny_choice(), basis.trials).needed() - Bytes{1};

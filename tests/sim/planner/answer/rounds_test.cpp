@@ -31,6 +31,18 @@ TEST(WorldsOf, AreHalvedOnlyWhereCostsCount) {
   EXPECT_THAT(worlds_of(inputs), ElementsAre(12, 6, 3));
 }
 
+// torchtitan shards over 2 ranks or more.
+TEST(Weigh, SaysWhichRanksHaveNoWay) {
+  Inputs inputs = tiny_plan();
+  inputs.question.runtimes = {};
+  inputs.question.torchtitan = true;
+  inputs.objective = Objective::cost;
+  const Basis basis(inputs);
+  const Weighed weighed = weigh(basis, {});
+  EXPECT_FALSE(weighed.ranked.empty());
+  EXPECT_THAT(weighed.dropped, Contains(Field(&Dropped::strategy, "--world 1")));
+}
+
 TEST(Weigh, PutsOffWhatOffloads) {
   const Inputs inputs = tiny_plan();
   const Basis basis(inputs);

@@ -1,0 +1,220 @@
+#include "sim/planner/torchtitan_floor.h"
+
+#include <algorithm>
+
+#include "core/pytorch/parallel/model_shape.h"
+#include "sim/engine/clock_options.h"
+
+namespace shardscope::planner {
+namespace {
+
+using eager::parallel::LlamaShape;
+
+/// One direction of a block: its kernels, what they wait for, and the host that launches them.
+struct Part {
+  Duration computing, awaited, launching;
+  Duration all() const { return computing + awaited; }
+};
+
+DeviceClockOptions clock_of(const HardwareProfile& profile) {
+  Schedule recorded;
+  recorded.memory = MemorySource::caching_allocator;
+  return clock_options(recorded, profile);
+}
+
+class Floor {
+ public:
+  Floor(const Choice& choice, const TrialInputs& inputs)
+      : choice_(choice),
+        costs_(inputs.costs),
+        shape_(eager::parallel::llama_shape(inputs.model)),
+        length_(inputs.training.length),
+        tensor_(tensor_ranks(choice)),
+        context_(context_ranks(choice)),
+        tokens_(choice.batch * length_ / context_),
+        kv_(shape_.kv_heads * shape_.head_dim()),
+        dtype_(plain_key(choice).parameters),
+        clock_(clock_of(inputs.profile)) {}
+
+  /// Run again, a block ends before its last product.
+  Part forward(bool again = false) const {
+    const std::int64_t width = shape_.dim, hidden = shape_.hidden / tensor_;
+    const std::int64_t own = width / tensor_;
+    const Duration products = linear(width, own) + linear(width, kv_ / tensor_) * 2 +
+                              linear(own, width) + linear(width, hidden) * 2 +
+                              (again ? Duration{} : linear(hidden, width));
+    // silu reads and writes, its product reads two and writes one; norms; a sum.
+    const Duration moving = moved(5 * hidden + (again ? 7 : 10) * own);
+    return {.computing = products + attention(false) + moving + merged(20),
+            .awaited = exchanged() * (again ? 3 : 4),
+            .launching = (again ? clock_.backward_launch : clock_.launch) * (15 + 11 * steps())};
+  }
+  Part backward() const {
+    const std::int64_t width = shape_.dim, hidden = shape_.hidden / tensor_;
+    const std::int64_t own = width / tensor_;
+    const Duration products = linear_backward(width, own) +
+                              linear_backward(width, kv_ / tensor_) * 2 +
+                              linear_backward(own, width) + linear_backward(width, hidden) * 2 +
+                              linear_backward(hidden, width);
+    const Duration moving = moved(9 * hidden + 12 * own);
+    return {.computing = products + attention(true) + moving + merged(40),
+            .awaited = exchanged() * 4,
+            .launching = clock_.backward_launch * (20 + 6 * steps())};
+  }
+
+  Duration head_forward() const {
+    return linear(shape_.dim, shape_.vocab / tensor_) + moved_bytes(logits() * 12);
+  }
+  Duration head_backward() const {
+    return linear_backward(shape_.dim, shape_.vocab / tensor_) + moved_bytes(logits() * 12);
+  }
+
+  Bytes kept() const {
+    const std::int64_t width = shape_.dim;
+    // Of gathered inputs nothing is claimed.
+    const std::int64_t inputs = tensor_ == 1 ? 2 : 0;
+    return bytes_of(
+        tokens_ * (inputs * width + (4 * width + 2 * kv_ + 4 * shape_.hidden) / tensor_), dtype_);
+  }
+  Bytes kept_checkpointed() const { return bytes_of(tokens_ * shape_.dim / tensor_, dtype_); }
+  Bytes of_loss() const { return Bytes{logits() * 8}; }
+
+  /// Of a block, counted from 0.
+  bool is_checkpointed(std::int64_t block) const {
+    return choice_.checkpointing.every > 0 && (block + 1) % choice_.checkpointing.every == 0;
+  }
+  /// What selective checkpointing runs again is not claimed.
+  Part again() const { return choice_.checkpointing.selective ? Part{} : forward(true); }
+  std::int64_t blocks() const { return shape_.layers; }
+
+ private:
+  std::int64_t logits() const { return tokens_ * shape_.vocab / tensor_; }
+
+  Duration product(std::int64_t m, std::int64_t n, std::int64_t k) const {
+    const auto time = [&](std::int64_t rows, std::int64_t columns) {
+      return costs_.work_time({.kind = WorkKind::matmul,
+                               .dtype = dtype_,
+                               .matmul = {.batch = 1, .m = rows, .n = columns, .k = k},
+                               .bytes = bytes_of(m * k + k * n + m * n, dtype_),
+                               .flops = {2 * m * n * k}});
+    };
+    return std::min(time(m, n), time(n, m));
+  }
+  Duration linear(std::int64_t in, std::int64_t out) const { return product(tokens_, out, in); }
+  Duration linear_backward(std::int64_t in, std::int64_t out) const {
+    return product(tokens_, in, out) + product(out, in, tokens_);
+  }
+
+  /// Of the fastest library. A ring's kernels see the keys of one rank at a time.
+  Duration attention(bool backward) const {
+    AttentionShape shape{.batch = choice_.batch,
+                         .heads = shape_.heads / tensor_,
+                         .kv_heads = shape_.heads / tensor_,
+                         .queries = length_,
+                         .keys = length_,
+                         .head_dim = shape_.head_dim(),
+                         .causal = true};
+    const Flops flops{attention_flops(shape, backward).count / context_};
+    shape.keys = length_ / context_;
+    Duration least;
+    for (const auto library :
+         {AttentionLibrary::flash, AttentionLibrary::efficient, AttentionLibrary::cudnn}) {
+      shape.library = library;
+      const Duration time = costs_.work_time(
+          {.kind = backward ? WorkKind::attention_backward : WorkKind::attention_forward,
+           .dtype = dtype_,
+           .attention = shape,
+           .bytes = {},
+           .flops = flops});
+      least = least == Duration{} ? time : std::min(least, time);
+    }
+    return least;
+  }
+
+  Duration moved_bytes(std::int64_t bytes) const {
+    return costs_.work_time(
+        {.kind = WorkKind::pointwise, .dtype = dtype_, .bytes = {bytes}, .flops = {}});
+  }
+  /// Of each token so many elements.
+  Duration moved(std::int64_t elements) const {
+    return moved_bytes(bytes_of(tokens_ * elements, dtype_).count);
+  }
+
+  /// Of a ring, beside the first.
+  std::int64_t steps() const { return context_ - 1; }
+  /// What a step of a ring joins to those before: `bytes` of each element of the queries.
+  Duration merged(std::int64_t bytes) const {
+    return moved_bytes(tokens_ * shape_.dim / tensor_ * bytes) * steps();
+  }
+
+  /// A block's input gathered, or its output scattered.
+  Duration exchanged() const {
+    if (tensor_ == 1) return {};
+    const Group group{.name = {}, .ranks = Ranks::spaced(0, 1, static_cast<std::size_t>(tensor_))};
+    const Bytes payload = bytes_of(tokens_ * shape_.dim, dtype_);
+    return std::min(costs_.collective_time(OperationKind::all_gather, payload, group),
+                    costs_.collective_time(OperationKind::reduce_scatter, payload, group));
+  }
+
+  const Choice& choice_;
+  const CostModel& costs_;
+  LlamaShape shape_;
+  std::int64_t length_;
+  std::int64_t tensor_, context_;
+  std::int64_t tokens_;  ///< of a rank
+  std::int64_t kv_;      ///< columns of keys, and of values
+  Dtype dtype_;
+  DeviceClockOptions clock_;
+};
+
+}  // namespace
+
+PlainStep torchtitan_floor(const Choice& choice, const TrialInputs& inputs) {
+  const Floor floor(choice, inputs);
+  const Part forward = floor.forward(), backward = floor.backward(), again = floor.again();
+  PlainStep step{.compute = floor.head_forward() + floor.head_backward(),
+                 .awaited = {},
+                 .host = {},
+                 .activations = {}};
+  const auto add = [&](const Part& part) {
+    step.compute += part.all();
+    step.awaited += part.awaited;
+    step.host += part.launching;
+  };
+  for (std::int64_t block = 0; block < floor.blocks(); ++block) {
+    const bool is_checkpointed = floor.is_checkpointed(block);
+    add(forward);
+    add(backward);
+    if (is_checkpointed) add(again);
+    step.activations += is_checkpointed ? floor.kept_checkpointed() : floor.kept();
+  }
+  step.activations += floor.of_loss();
+  return step;
+}
+
+ModelCosts torchtitan_cost_floor(const Choice& choice, const TrialInputs& inputs) {
+  const Floor floor(choice, inputs);
+  const Duration forward = floor.forward().all(), backward = floor.backward().all();
+  const Duration again = floor.again().all();
+  ModelCosts costs{.embedding = {},
+                   .head = {.time = {.forward = floor.head_forward(),
+                                     .input_backward = floor.head_backward(),
+                                     .weight_backward = {}},
+                            .last_forward = {},
+                            .kept = {}},
+                   .blocks = {},
+                   .launch = {},
+                   .are_of_places = true};
+  for (std::int64_t block = 0; block < floor.blocks(); ++block) {
+    const bool is_checkpointed = floor.is_checkpointed(block);
+    costs.blocks.push_back(
+        {.time = {.forward = forward,
+                  .input_backward = is_checkpointed ? backward + again : backward,
+                  .weight_backward = {}},
+         .last_forward = {},
+         .kept = is_checkpointed ? floor.kept_checkpointed() : floor.kept()});
+  }
+  return costs;
+}
+
+}  // namespace shardscope::planner
