@@ -285,9 +285,9 @@ void take_megatron_arguments(SimulateOptions& options) {
                  .way_out = "leave --runtime out"});
   options.megatron = megatron::read_arguments(file.text, file.name());
   options.sharding.runtime = megatron_runtime;
-  if (options.megatron->unknown.empty()) return;
-  options.output.note(fmt::format("{}: flags that are not known here: {}", file.name(),
-                                  fmt::join(options.megatron->unknown, ", ")));
+  const std::string unknown = unknown_flags(*options.megatron);
+  if (!unknown.empty())
+    options.output.note(fmt::format("{}: flags that are not known here: {}", file.name(), unknown));
 }
 
 ExitCode run_megatron(const SimulateOptions& options) {

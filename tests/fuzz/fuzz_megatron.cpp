@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string text(reinterpret_cast<const char*>(data), size);
   try {
     const megatron::Arguments arguments = megatron::read_arguments(text, "run.sh");
-    megatron::check(arguments.settings, "run.sh");
+    megatron::check(arguments.settings, arguments.origin);
     if (arguments.settings.micro_batches() < 1) std::abort();
     int layers = 0;
     for (const int of_stage : arguments.settings.stage_layers()) {
