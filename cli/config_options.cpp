@@ -34,7 +34,7 @@ void declare_config_options(Command& command, ConfigOptions& options) {
   command.positional(
       "CONFIG", options.path,
       "accelerate's YAML or JSON, DeepSpeed's JSON, TrainingArguments or fsdp_config "
-      "as JSON");
+      "as JSON, the file of a fine-tuning tool, or a script with Megatron-LM's command line");
   command.option("--format", options.format,
                  {"NAME",
                   "accelerate, deepspeed, training-arguments, fsdp-config (default: by the keys of "

@@ -1,10 +1,17 @@
 #include "cli/figures.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/format/atomic_file.h"
 
 namespace shardscope {
+
+std::string figure_title(const Summary& summary, std::string_view sides) {
+  const std::string runtime = summary.runtime == "native" ? "" : summary.runtime + " ";
+  return fmt::format("{}{} on {} ranks, {}", runtime, summary.strategy, summary.world, sides);
+}
 
 void write_figures(Predicted<const Trace*> predicted, Profiled<const Trace*> profiled,
                    const std::string& title, const RunFolder& folder) {

@@ -2,13 +2,19 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "core/base/side_by_side.h"
 #include "traces/figure.h"
 #include "traces/run_folder.h"
+#include "traces/summary.h"
 #include "traces/trace.h"
 
 namespace shardscope {
+
+/// "megatron distributed optimizer on 64 ranks, predicted"; of the native runtime its strategy
+/// alone. `sides`: "predicted", "profiled", "predicted and profiled".
+std::string figure_title(const Summary& summary, std::string_view sides);
 
 /// Writes figures/memory.svg and figures/streams.svg of whichever sides there are.
 void write_figures(Predicted<const Trace*> predicted, Profiled<const Trace*> profiled,

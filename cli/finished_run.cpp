@@ -73,8 +73,7 @@ void write_figures(const FinishedRun& run, const RunTraces& traces) {
   const char* sides = !traces.profiled    ? "predicted"
                       : !traces.predicted ? "profiled"
                                           : "predicted and profiled";
-  const std::string title =
-      fmt::format("{} on {} ranks, {}", run.summary().strategy, run.summary().world, sides);
+  const std::string title = figure_title(run.summary(), sides);
   write_figures({pointer(traces.predicted)}, {pointer(traces.profiled)}, title, run.folder);
   write_stages_figure(pointers(read_stages(run)), title, run.folder);
 }

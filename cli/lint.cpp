@@ -137,6 +137,8 @@ void declare_lint(Command& command) {
         "with the rules that need the model"},
        {"shardscope lint examples/configs/zero3_auto.json --world 16 --ranks-per-node 8 --json",
         "for scripts; exit code 1 where an error was found"},
+       {"shardscope lint examples/configs/megatron_llama3_8b.sh",
+        "a command line of Megatron-LM: what it would refuse or pass over"},
        {"shardscope lint --rules", "every rule in one line"}});
   command.action([options] { return run_lint(*options); });
 }

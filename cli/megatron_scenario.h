@@ -26,11 +26,21 @@ MegatronScenario resolve_megatron_scenario(const PytorchQuestion& question,
                                            const std::optional<megatron::Arguments>& arguments,
                                            const std::string& file);
 
+/// Throws Error naming the first option that means nothing, or something else, under Megatron-LM.
+void refuse_foreign_to_megatron(const PytorchQuestion& question);
+
+/// --attention and --precision. Throw Error naming the option and the choices.
+megatron::Attention megatron_attention(const std::string& name);
+Dtype megatron_dtype(const std::string& precision);
+
+/// "--frobnicate (line 20), ...": flags that no prediction looks at; "" where there are none.
+std::string unknown_flags(const megatron::Arguments& arguments);
+
 /// The pipeline rank of the scenario's rank.
 std::size_t own_stage(const MegatronScenario& scenario);
 
-/// "megatron distributed optimizer of LlamaForCausalLM on 64 ranks
-/// (tensor=8,pipeline=4,data=2)...".
+/// "megatron with distributed optimizer of LlamaForCausalLM on 64 ranks
+/// (tensor=8,pipeline=4,shard=2), ...".
 std::string headline(const MegatronScenario& scenario);
 
 }  // namespace shardscope

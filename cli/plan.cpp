@@ -16,6 +16,7 @@
 #include "cli/hardware_choice.h"
 #include "cli/html_page.h"
 #include "cli/lengths_option.h"
+#include "cli/megatron_plan.h"
 #include "cli/plan_clusters.h"
 #include "cli/plan_inputs.h"
 #include "cli/plan_options.h"
@@ -169,6 +170,10 @@ void take_config(PlanOptions& options) {
 }
 
 ExitCode run_plan(PlanOptions given) {
+  if (asks_megatron(given)) {
+    const StopOnInterrupt stop;
+    return run_megatron_plan(given, stop.token());
+  }
   take_config(given);
   const auto sequences = take_lengths(given.lengths, given.job);
   const std::vector<PlanOptions> each = given.by_cluster();

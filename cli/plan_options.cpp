@@ -41,7 +41,8 @@ void declare_space(Command& command, PlanOptions& options) {
       {"LIST",
        "native, fsdp1, fsdp2, ddp, deepspeed, torchtitan (default: on GPUs all but native and "
        "torchtitan, on CPUs native). torchtitan: Llama in its loop, over the axes pipeline, "
-       "replicate, shard, context and tensor"});
+       "replicate, shard, context and tensor. Alone: megatron, over tensor, pipeline, virtual "
+       "stages, context, expert and data parallelism, written as its command line"});
   command.option(
       "--strategy", options.job.strategy,
       {"LIST",
@@ -299,6 +300,9 @@ void declare_plan_options(Command& command, PlanOptions& options) {
        {"shardscope plan --model examples/models/llama_3_8b --runtime fsdp2,torchtitan --cluster "
         "h100_sxm --world 16 --tokens-per-batch 524288 --seq 8192 --precision bf16_mixed",
         "ranks torchtitan's tensor, context and pipeline parallelism beside FSDP2"},
+       {"shardscope plan --runtime megatron --model examples/models/llama_3_8b --cluster h100_sxm "
+        "--world 16 --tokens-per-batch 524288 --seq 8192 -o plans/megatron",
+        "writes the best layout of Megatron-LM as a script with its command line"},
        {"shardscope plan --model examples/demo/model --runtime native --world 2 "
         "--tokens-per-batch 2048 --seq 128",
         "ranks what `train` can run on this machine after calibrate"},

@@ -151,8 +151,8 @@ void declare_recipe_option(Command& command, ShardingOptions& options) {
   command.option("--config", options.config,
                  {"FILE",
                   "the file of TRL, axolotl, LLaMA-Factory, ms-swift, litgpt, torchtune or "
-                  "torchtitan (TOML), recognised by its keys; simulate: a script with "
-                  "Megatron-LM's command line, too; options override it"});
+                  "torchtitan (TOML), recognised by its keys, or a script with Megatron-LM's "
+                  "command line (simulate, plan); options override it"});
 }
 
 void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputOptions& output) {

@@ -110,24 +110,20 @@ FolderLock locked(const RunFolder& folder) {
   return FolderLock(folder.root);
 }
 
-void leave_in(const RunFolder& folder, const Prediction& prediction, int world,
+void leave_in(const RunFolder& folder, const Prediction& prediction,
               const HardwareProfile& profile) {
   write_atomically(folder.hardware(), to_json(profile));
   write_prediction(prediction, "simulate", folder);
-  write_figures({&prediction.trace}, {nullptr},
-                fmt::format("{} on {} ranks, predicted", prediction.summary.strategy, world),
+  write_figures({&prediction.trace}, {nullptr}, figure_title(prediction.summary, "predicted"),
                 folder);
 }
 
 /// Of a pipeline, the traces of the other stages and the picture of all.
-void leave_stages(const RunFolder& folder, const std::vector<Prediction>& stages, std::size_t own,
-                  int world) {
+void leave_stages(const RunFolder& folder, const std::vector<Prediction>& stages, std::size_t own) {
   write_stages(stages, own, folder);
   StageTraces traces;
   for (const Prediction& stage : stages) traces.predicted.push_back(&stage.trace);
-  write_stages_figure(traces,
-                      fmt::format("{} on {} ranks, predicted", stages[own].summary.strategy, world),
-                      folder);
+  write_stages_figure(traces, figure_title(stages[own].summary, "predicted"), folder);
 }
 
 /// What failed and what lived then, and the nearest setting with which it would not.
@@ -219,7 +215,7 @@ ExitCode run_pytorch(SimulateOptions& options) {
     create_folder(folder.predicted_choice().parent_path());
     leave_job(folder, scenario.job, world, settings_of(options),
               planner::choice_of(training, scenario.model));
-    leave_in(folder, prediction, world, hardware.profile);
+    leave_in(folder, prediction, hardware.profile);
   }
   if (options.output.json) {
     const std::string json = summary_json(prediction, lengths);
@@ -260,8 +256,8 @@ ExitCode run_torchtitan(const SimulateOptions& options) {
   if (options.folder) {
     const RunFolder folder{*options.folder};
     const FolderLock lock = locked(folder);
-    leave_in(folder, prediction, scenario.place.world, hardware.profile);
-    if (stages.size() > 1) leave_stages(folder, stages, own_stage(scenario), scenario.place.world);
+    leave_in(folder, prediction, hardware.profile);
+    if (stages.size() > 1) leave_stages(folder, stages, own_stage(scenario));
   }
   if (options.output.json) {
     print(to_json(summary, "simulate") + "\n");
@@ -289,9 +285,9 @@ void take_megatron_arguments(SimulateOptions& options) {
                  .way_out = "leave --runtime out"});
   options.megatron = megatron::read_arguments(file.text, file.name());
   options.sharding.runtime = megatron_runtime;
-  if (options.megatron->unknown.empty()) return;
-  options.output.note(fmt::format("{}: flags that are not known here: {}", file.name(),
-                                  fmt::join(options.megatron->unknown, ", ")));
+  const std::string unknown = unknown_flags(*options.megatron);
+  if (!unknown.empty())
+    options.output.note(fmt::format("{}: flags that are not known here: {}", file.name(), unknown));
 }
 
 ExitCode run_megatron(const SimulateOptions& options) {
@@ -320,9 +316,8 @@ ExitCode run_megatron(const SimulateOptions& options) {
   if (options.folder) {
     const RunFolder folder{*options.folder};
     const FolderLock lock = locked(folder);
-    leave_in(folder, prediction, scenario.settings.world, hardware.profile);
-    if (stages.size() > 1)
-      leave_stages(folder, stages, own_stage(scenario), scenario.settings.world);
+    leave_in(folder, prediction, hardware.profile);
+    if (stages.size() > 1) leave_stages(folder, stages, own_stage(scenario));
   }
   if (options.output.json) {
     print(to_json(summary, "simulate") + "\n");
@@ -353,7 +348,7 @@ ExitCode run_recording(const SimulateOptions& options) {
   if (options.folder) {
     const RunFolder folder{*options.folder};
     const FolderLock lock = locked(folder);
-    leave_in(folder, run.prediction, run.settings.place.world, hardware.profile);
+    leave_in(folder, run.prediction, hardware.profile);
     options.output.note(fmt::format("left in {}", *options.folder));
   }
   return run.prediction.summary.fits ? ExitCode::done : ExitCode::no;
@@ -409,8 +404,8 @@ ExitCode run_simulate(SimulateOptions options) {
     const RunFolder folder{*options.folder};
     const FolderLock lock = locked(folder);
     leave_job(folder, scenario.job, scenario.world, settings_of(options), std::nullopt);
-    leave_in(folder, prediction, scenario.world, hardware.profile);
-    leave_stages(folder, stages, own_stage(scenario), scenario.world);
+    leave_in(folder, prediction, hardware.profile);
+    leave_stages(folder, stages, own_stage(scenario));
   }
   if (options.output.json) {
     print(summary_json(prediction, lengths) + "\n");

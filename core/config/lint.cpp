@@ -9,6 +9,7 @@
 #include "core/config/accelerate/lint.h"
 #include "core/config/deepspeed/lint.h"
 #include "core/config/lint_model.h"
+#include "core/config/megatron/lint.h"
 #include "core/config/recipe_file.h"
 #include "core/config/trainer/training_args_lint.h"
 #include "core/config/values/config_json.h"
@@ -98,6 +99,12 @@ std::vector<Finding> lint_recipe(const ConfigFile& file, const LintQuestion& que
   return {refused_by(file, error)};
 }
 
+std::vector<Finding> lint_megatron(const ConfigFile& file, const LintQuestion& question) try {
+  return megatron::lint_command_line(file.text, file.name(), question.place.world);
+} catch (const Error& error) {
+  return {refused_by(file, error)};
+}
+
 std::vector<Finding> lint_alone(const ConfigFile& file, const LintQuestion& question) {
   switch (file.kind) {
     case ConfigKind::accelerate:
@@ -108,6 +115,8 @@ std::vector<Finding> lint_alone(const ConfigFile& file, const LintQuestion& ques
       return lint_training_arguments(file.text, file.name(), trainer_run(file, question));
     case ConfigKind::fsdp_config:
       return lint_fsdp_config(file.text, file.name(), trainer_run(file, question));
+    case ConfigKind::megatron:
+      return lint_megatron(file, question);
     default:
       return lint_recipe(file, question);
   }
@@ -117,6 +126,7 @@ std::vector<Finding> lint_alone(const ConfigFile& file, const LintQuestion& ques
 /// already, or the refusal is the finding.
 std::vector<Finding> lint_model(const ConfigFile& file, const LintQuestion& question,
                                 bool already_refused) {
+  if (file.kind == ConfigKind::megatron) return {};  // it names its model itself
   try {
     if (is_recipe(file.kind) && !read_recipe(file).training_arguments.is_dict()) return {};
     const ConfigValue value = value_of(file);

@@ -4,8 +4,6 @@
 
 #include <optional>
 
-#include "core/base/error.h"
-
 namespace shardscope {
 namespace {
 
@@ -34,12 +32,20 @@ std::optional<RecipeTool> tool_of(ConfigKind kind) {
 
 bool is_recipe(ConfigKind kind) { return tool_of(kind).has_value(); }
 
-Recipe read_recipe(const ConfigFile& file) {
-  if (const auto tool = tool_of(file.kind)) return read_recipe(*tool, file.text, file.name());
-  throw Error(
+Error not_a_recipe(const ConfigFile& file) {
+  if (file.kind == ConfigKind::megatron)
+    return Error({.where = file.name(),
+                  .what = "is a command line of Megatron-LM, which only some verbs take",
+                  .way_out = "give it to `simulate --config`, `plan --config` or `lint`"});
+  return Error(
       {.where = file.name(),
        .what = fmt::format("is no file of a fine-tuning tool but of {}", name_of(file.kind)),
        .way_out = "give it with the option of that tool"});
+}
+
+Recipe read_recipe(const ConfigFile& file) {
+  if (const auto tool = tool_of(file.kind)) return read_recipe(*tool, file.text, file.name());
+  throw not_a_recipe(file);
 }
 
 }  // namespace shardscope

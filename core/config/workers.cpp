@@ -216,6 +216,8 @@ ConfigValue value_of(const ConfigFile& file) {
     case ConfigKind::training_arguments:
     case ConfigKind::fsdp_config:
       return read_json(file.text, file.name());
+    case ConfigKind::megatron:
+      throw not_a_recipe(file);
     default:
       return recipe_value(file.text, file.name());
   }

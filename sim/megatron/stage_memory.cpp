@@ -137,7 +137,7 @@ void keep_attention(const Settings& s, const Sizes& n, std::vector<KeptTensor>& 
     out = heads * latents.value;
   } else {
     kept.push_back({"queries, keys and values", n.of_rank(n.queries + 2 * n.pairs, n.element)});
-    if (s.rotary)
+    if (s.positions == Positions::rotary)
       kept.push_back({"rotated queries and keys", n.of_rank(n.queries + n.pairs, n.element)});
   }
   if (s.attention == Attention::unfused) {
@@ -262,15 +262,16 @@ HeldParameters held_parameters(const Settings& s, int stage) {
       feed_forward_elements(s, experts.inner, 1) * (experts.experts / s.expert);
   const std::int64_t shared_expert =
       experts.shared > 0 ? feed_forward_elements(s, experts.shared * experts.inner, 1) : 0;
-  held.shared = (dense + sparse) * (attention + 2 * norm_elements(s)) + dense * feed_forward +
-                sparse * (shared_expert + experts.experts * s.shape.hidden);
+  const std::int64_t of_queries = s.norms_queries ? (s.layer_norm ? 4 : 2) * s.shape.head_size : 0;
+  held.shared = (dense + sparse) * (attention + 2 * norm_elements(s) + of_queries) +
+                dense * feed_forward + sparse * (shared_expert + experts.experts * s.shape.hidden);
   held.experts = sparse * of_experts;
   held.linear =
       (dense + sparse) * attention + dense * feed_forward + sparse * shared_expert + held.experts;
   const bool first = stage == 0;
   const bool last = stage + 1 == s.pipeline * s.stages_per_rank;
   const std::int64_t embedding = s.padded_vocabulary() / s.tensor * s.shape.hidden;
-  if (first) held.shared += embedding + (s.rotary ? 0 : s.shape.seq * s.shape.hidden);
+  if (first) held.shared += embedding + s.position_rows() * s.shape.hidden;
   if (last) held.shared += norm_elements(s) + (s.tied && first ? 0 : embedding);
   return held;
 }

@@ -1,13 +1,11 @@
 #include "sim/megatron/training.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "core/pytorch/runtimes/training/requested_setup.h"
 #include "sim/kernels/device_efficiency.h"
+#include "sim/megatron/divided_parts.h"
 
 namespace shardscope {
 namespace {
@@ -17,14 +15,6 @@ using megatron::Recompute;
 using megatron::Settings;
 
 constexpr std::int64_t bytes_of_activation_element = 2;
-
-/// Elements of experts' parameters, of all that are played.
-std::int64_t played_expert_elements(const Model& model) {
-  std::int64_t elements = 0;
-  for (const Parameter& parameter : model.parameters)
-    if (parameter.name.find(".mlp.experts.") != std::string::npos) elements += parameter.elements();
-  return elements;
-}
 
 /// Puts together what the parts of the simulator are told.
 class TrainingBuilder {
@@ -110,32 +100,10 @@ class TrainingBuilder {
     result_.assumed.emplace_back("experts get equal shares of the tokens");
   }
 
-  ExpertUpdate expert_update() const {
-    ExpertUpdate update;
-    if (s_.expert == 1) return update;
-    const std::int64_t held = shape_.experts.experts / s_.expert;
-    update.elements =
-        played_expert_elements(result_.played.model) / std::max(held, shape_.experts.chosen) * held;
-    update.data_ranks = std::max(1, result_.world / s_.expert);
-    update.rank_distance = s_.expert;
-    if (zero1()) update.shards = update.data_ranks;
-    return update;
-  }
-
   void set_update() {
     shards_ = zero1() ? result_.world : 1;
     if (!updates_apart()) return;
-    const Model& model = result_.played.model;
-    const ExpertUpdate experts = expert_update();
-    result_.update =
-        MegatronUpdate{.elements = model.parameter_elements() -
-                                   (experts.elements > 0 ? played_expert_elements(model) : 0),
-                       .tensors = static_cast<std::int64_t>(model.parameters.size()),
-                       .data_ranks = result_.world,
-                       .rank_distance = s_.tensor,
-                       .shards = shards_,
-                       .reduced_in = s_.gradients,
-                       .experts = experts};
+    result_.update = update_apart(result_, shape_.experts, shards_, s_.gradients);
     shards_ = 1;
   }
 
@@ -188,20 +156,7 @@ class TrainingBuilder {
     setup.session.compute_capability = capability;
     setup.session.attention.cudnn = false;
     setup.model.dropout = s_.hidden_dropout > 0;
-    if (s_.attention == Attention::unfused) set_unfused_attention();
-  }
-
-  void set_unfused_attention() {
-    eager::TrainingSetup& setup = result_.setup;
-    setup.model.attention = eager::AttentionImplementation::eager;
-    const std::int64_t heads = s_.micro_batch * shape_.heads / s_.tensor;
-    if (takes_fused_softmax(heads, shape_.seq)) return;
-    setup.model.attention = eager::AttentionImplementation::megatron;
-    result_.kernels.fuses_attention = false;
-    result_.assumed.push_back(
-        fmt::format("softmax by PyTorch's operators: Megatron's fused kernel does not take {} "
-                    "heads of {} tokens",
-                    heads, shape_.seq));
+    if (s_.attention == Attention::unfused) attend_by_products(result_, s_.shape.heads / s_.tensor);
   }
 
   void set_checkpointing() {
@@ -220,13 +175,6 @@ class TrainingBuilder {
 };
 
 }  // namespace
-
-bool takes_fused_softmax(std::int64_t batches, std::int64_t length) {
-  constexpr std::int64_t shortest = 16, longest = 4096, of_vector = 4, short_row = 128;
-  const std::int64_t of_block = length <= short_row ? 2 * of_vector : of_vector;
-  return length > shortest && length <= longest && length % of_vector == 0 &&
-         batches % of_vector == 0 && batches % of_block == 0;
-}
 
 DividedTraining megatron_training(const Settings& settings, const HardwareProfile& profile) {
   return TrainingBuilder(settings, profile).build();

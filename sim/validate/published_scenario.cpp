@@ -10,7 +10,7 @@
 
 #include "core/pytorch/runtimes/training/requested_setup.h"
 #include "sim/kernels/device_efficiency.h"
-#include "sim/megatron/training.h"
+#include "sim/megatron/divided_parts.h"
 #include "sim/validate/published_machine.h"
 #include "sim/validate/published_pipeline.h"
 #include "sim/validate/published_stack.h"
@@ -334,28 +334,6 @@ class SetupBuilder {
     result_.assumed.emplace_back("experts get equal shares of the tokens");
   }
 
-  std::int64_t played_expert_elements() const {
-    std::int64_t elements = 0;
-    for (const Parameter& parameter : result_.played.model.parameters)
-      if (parameter.name.find(".mlp.experts.") != std::string::npos)
-        elements += parameter.elements();
-    return elements;
-  }
-
-  /// Experts' part of the update: ranks that have other experts lie between those with the same.
-  ExpertUpdate expert_update() const {
-    ExpertUpdate update;
-    const int ranks = result_.experts.ranks;
-    if (ranks == 1) return update;
-    const std::int64_t held = row_.experts->experts / ranks;
-    update.elements = played_expert_elements() / std::max(held, row_.experts->chosen) * held;
-    update.data_ranks = std::max(1, result_.world / ranks);
-    update.rank_distance = ranks;
-    if (stated_.sharding == ShardingStrategy::zero1)
-      update.shards = std::max(1, std::min(shards_ / ranks, update.data_ranks));
-    return update;
-  }
-
   std::string text_of_layers() const {
     return fmt::format("{}", fmt::join(result_.pipeline->layers, ", "));
   }
@@ -374,19 +352,10 @@ class SetupBuilder {
 
   void set_update() {
     if (!updates_as_megatron(row_, stack_, stated_.sharding)) return;
-    const Model& model = result_.played.model;
-    const auto ranks = static_cast<int>(tensor_ranks(row_));
     const bool shards = stated_.sharding == ShardingStrategy::zero1;
-    const ExpertUpdate experts = expert_update();
     result_.update =
-        MegatronUpdate{.elements = model.parameter_elements() -
-                                   (experts.elements > 0 ? played_expert_elements() : 0),
-                       .tensors = static_cast<std::int64_t>(model.parameters.size()),
-                       .data_ranks = result_.world,
-                       .rank_distance = ranks,
-                       .shards = shards ? shards_ : 1,
-                       .reduced_in = reduced_in(row_, stack_).value_or(Dtype::bfloat16),
-                       .experts = experts};
+        update_apart(result_, row_.experts.value_or(ExpertShape{}), shards ? shards_ : 1,
+                     reduced_in(row_, stack_).value_or(Dtype::bfloat16));
     shards_ = 1;
   }
 
@@ -475,25 +444,10 @@ class SetupBuilder {
       setup.checkpointing.options.saves = eager::all_but_core_attention();
     setup.session.compute_capability = result_.profile.compute_capability;
     setup.session.attention.cudnn = false;
-    set_eager_attention();
+    if (attends_eagerly(row_, stack_))
+      attend_by_products(result_, *row_.heads / tensor_ranks(row_));
     setup.model.dropout = stack_.dropout > 0;
     setup.model.torchtitan_attention = stack_.torchtitan_attention;
-  }
-
-  void set_eager_attention() {
-    if (!attends_eagerly(row_, stack_)) return;
-    eager::TrainingSetup& setup = result_.setup;
-    setup.model.attention = eager::AttentionImplementation::eager;
-    const std::int64_t heads = *row_.heads / tensor_ranks(row_);
-    if (result_.kernels.fusion != KernelFusion::by_hand ||
-        takes_fused_softmax(setup.loop.batch * heads, *row_.seq))
-      return;
-    setup.model.attention = eager::AttentionImplementation::megatron;
-    result_.kernels.fuses_attention = false;
-    result_.assumed.push_back(
-        fmt::format("softmax by PyTorch's operators: Megatron's fused kernel does not take {} "
-                    "heads of {} tokens",
-                    setup.loop.batch * heads, *row_.seq));
   }
 
   PublishedRow row_;

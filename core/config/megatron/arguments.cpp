@@ -1,306 +1,166 @@
 #include "core/config/megatron/arguments.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstdint>
-#include <functional>
-#include <map>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/utf8.h"
+#include "core/config/megatron/flags.h"
+#include "core/config/megatron/known_flags.h"
 #include "core/config/megatron/shell_words.h"
 
 namespace shardscope::megatron {
 namespace {
 
-/// A flag as it stands in the text, with the words behind it. Dashes stand for underscores.
-struct Flag {
-  std::string name;
-  std::vector<std::string> values;
-  int line = 1;
-};
-
-std::vector<Flag> flags_of(std::string_view text) {
-  std::vector<Flag> flags;
-  for (const ShellWord& word : shell_words(text)) {
-    if (word.text.size() < 3 || !word.text.starts_with("--")) {
-      if (!flags.empty()) flags.back().values.push_back(word.text);
-      continue;
-    }
-    Flag flag{.name = word.text.substr(2), .line = word.line};
-    if (const std::size_t equals = flag.name.find('='); equals != std::string::npos) {
-      flag.values.push_back(flag.name.substr(equals + 1));
-      flag.name.erase(equals);
-    }
-    std::ranges::replace(flag.name, '_', '-');
-    flags.push_back(std::move(flag));
-  }
-  return flags;
+std::optional<std::int64_t> whole_number(const std::string& word) {
+  std::int64_t value = 0;
+  const auto read = std::from_chars(word.data(), word.data() + word.size(), value);
+  const bool is_whole = read.ec == std::errc() && read.ptr == word.data() + word.size();
+  return is_whole ? std::optional(value) : std::nullopt;
 }
 
-/// Flags that change neither time nor memory of a step, or that launchers take.
-constexpr std::string_view no_bearing[] = {"use-mcore-models",
-                                           "use-legacy-models",
-                                           "max-position-embeddings",
-                                           "tokenizer-type",
-                                           "tokenizer-model",
-                                           "vocab-file",
-                                           "merge-file",
-                                           "lr",
-                                           "min-lr",
-                                           "weight-decay",
-                                           "adam-beta1",
-                                           "adam-beta2",
-                                           "adam-eps",
-                                           "clip-grad",
-                                           "seed",
-                                           "split",
-                                           "data-path",
-                                           "data-cache-path",
-                                           "mock-data",
-                                           "num-workers",
-                                           "save",
-                                           "load",
-                                           "save-interval",
-                                           "eval-interval",
-                                           "eval-iters",
-                                           "log-interval",
-                                           "log-throughput",
-                                           "log-params-norm",
-                                           "log-num-zeros-in-grad",
-                                           "norm-epsilon",
-                                           "init-method-std",
-                                           "rotary-base",
-                                           "rotary-percent",
-                                           "use-rope-scaling",
-                                           "distributed-backend",
-                                           "distributed-timeout-minutes",
-                                           "nproc-per-node",
-                                           "nnodes",
-                                           "node-rank",
-                                           "master-addr",
-                                           "master-port",
-                                           "rdzv-backend",
-                                           "rdzv-endpoint",
-                                           "rdzv-id",
-                                           "local-ranks-filter",
-                                           "role",
-                                           "tee",
-                                           "log-dir",
-                                           "max-restarts",
-                                           "train-iters",
-                                           "train-samples",
-                                           "exit-duration-in-mins",
-                                           "exit-interval",
-                                           "exit-signal-handler",
-                                           "no-load-optim",
-                                           "no-load-rng",
-                                           "no-save-optim",
-                                           "no-save-rng",
-                                           "finetune",
-                                           "override-opt-param-scheduler",
-                                           "override-opt_param-scheduler",
-                                           "attention-softmax-in-fp32",
-                                           "no-masked-softmax-fusion",
-                                           "no-create-attention-mask-in-dataloader",
-                                           "create-attention-mask-in-dataloader",
-                                           "no-mmap-bin-files",
-                                           "reset-position-ids",
-                                           "reset-attention-mask",
-                                           "eod-mask-loss",
-                                           "apply-layernorm-1p",
-                                           "squared-relu",
-                                           "openai-gelu",
-                                           "transformer-pipeline-model-parallel-size",
-                                           "manual-gc",
-                                           "manual-gc-interval",
-                                           "manual-gc-eval",
-                                           "empty-unused-memory-level",
-                                           "check-for-nan-in-loss-and-grad",
-                                           "no-check-for-nan-in-loss-and-grad",
-                                           "loss-scale",
-                                           "initial-loss-scale",
-                                           "min-loss-scale",
-                                           "loss-scale-window",
-                                           "hysteresis",
-                                           "start-weight-decay",
-                                           "end-weight-decay",
-                                           "weight-decay-incr-style",
-                                           "profile",
-                                           "profile-step-start",
-                                           "profile-step-end",
-                                           "profile-ranks",
-                                           "use-pytorch-profiler",
-                                           "record-memory-history",
-                                           "fp8-margin",
-                                           "fp8-interval",
-                                           "fp8-amax-history-len",
-                                           "fp8-amax-compute-algo",
-                                           "no-fp8-wgrad",
-                                           "te-rng-tracker",
-                                           "use-te-rng-tracker",
-                                           "no-bias-gelu-fusion",
-                                           "no-bias-swiglu-fusion",
-                                           "no-bias-dropout-fusion",
-                                           "no-rope-fusion",
-                                           "no-persist-layer-norm",
-                                           "qk-layernorm",
-                                           "moe-permute-fusion",
-                                           "moe-router-fusion",
-                                           "moe-grouped-gemm",
-                                           "ddp-bucket-size",
-                                           "calculate-per-token-loss",
-                                           "trust-remote-code",
-                                           "pretrained-checkpoint",
-                                           "enable-experimental",
-                                           "auto-detect-ckpt-format",
-                                           "no-position-embedding",
-                                           "redirects",
-                                           "ddp-num-buckets"};
-/// How names of further such flags begin.
-constexpr std::string_view no_bearing_prefixes[] = {
-    "lr-",           "log-",           "tensorboard", "wandb-",         "ckpt-",      "dist-ckpt",
-    "async-save",    "timing-",        "logging-",    "no-log-",        "moe-aux",    "moe-z-loss",
-    "moe-router-",   "decoupled-",     "rotary-",     "mscale",         "rope-",      "dataloader-",
-    "inference-",    "moe-token-drop", "moe-per-",    "rampup-",        "data-args",  "train-data",
-    "valid-data",    "test-data",      "tiktoken-",   "non-persistent", "one-logger", "ft-",
-    "use-checkpoint"};
-
-/// Flags whose effect is left out, and what is predicted instead.
-struct LeftOut {
-  std::string_view name, instead;
-};
-constexpr std::array<LeftOut, 20> left_out{
-    {{"fp8-param-gather", "parameters are gathered in 16 bits"},
-     {"overlap-param-gather-with-optimizer-step", "parameters are gathered behind the update"},
-     {"delay-wgrad-compute", "weights' gradients are computed in place"},
-     {"overlap-moe-expert-parallel-comm", "experts' exchange is not hidden"},
-     {"moe-shared-expert-overlap", "experts' exchange is not hidden"},
-     {"mtp-num-layers", "layers that predict further tokens are left out"},
-     {"cuda-graph-impl", "kernels are launched one by one"},
-     {"enable-cuda-graph", "kernels are launched one by one"},
-     {"external-cuda-graph", "kernels are launched one by one"},
-     {"expert-tensor-parallel-size", "experts are not divided by columns"},
-     {"num-distributed-optimizer-instances", "states are sharded over all data-parallel ranks"},
-     {"optimizer-cpu-offload", "optimizer states stay on the device"},
-     {"use-precision-aware-optimizer", "optimizer states are in float32"},
-     {"cp-comm-type", "keys and values go round in a ring"},
-     {"moe-token-dispatcher-type", "tokens go by all-to-all"},
-     {"moe-enable-deepep", "tokens go by NCCL's all-to-all"},
-     {"moe-layer-recompute", "layers with experts are not run again"},
-     {"window-size", "attention sees all earlier tokens"},
-     {"softmax-type", "attention has the usual softmax"},
-     {"tp-comm-overlap-cfg", "all sums of tensor parallelism overlap alike"}}};
-
-/// Flags that make another training, which is not predicted.
-constexpr std::array<LeftOut, 12> refused{
-    {{"use-torch-fsdp2", "give --runtime fsdp2 without this file"},
-     {"use-megatron-fsdp", "leave it out"},
-     {"use-custom-fsdp", "leave it out"},
-     {"pipeline-model-parallel-layout", "give equal stages"},
-     {"decoder-first-pipeline-num-layers", "give equal stages"},
-     {"decoder-last-pipeline-num-layers", "give equal stages"},
-     {"hybrid-layer-pattern", "give a model of transformer layers"},
-     {"hybrid-override-pattern", "give a model of transformer layers"},
-     {"fp4-format", "give --fp8-format or --bf16"},
-     {"heterogeneous-layers-config-path", "give layers that are alike"},
-     {"encoder-num-layers", "give a decoder"},
-     {"encoder-tensor-model-parallel-size", "give a decoder"}}};
-
-/// Reads flags into settings.
+/// Reads flags into settings. What cannot be read is a problem, and the default stays.
 class Reader {
  public:
-  Reader(std::string_view text, const std::string& file) : file_(file), flags_(flags_of(text)) {}
+  Reader(const ShellScript& script, const std::string& file)
+      : file_(file), flags_(flags_of(script)) {
+    result_.passes_arguments = script.passes_arguments;
+    const auto connections = script.variables.find("CUDA_DEVICE_MAX_CONNECTIONS");
+    if (connections != script.variables.end()) result_.max_connections = connections->second;
+    result_.origin.otherwise = file;
+    for (const auto& [name, flag] : flags_)
+      result_.origin.places[name] = fmt::format("{}:{}: --{}", file, flag.line, name);
+  }
 
   Arguments read() {
-    for (const Flag& flag : flags_) last_[flag.name] = &flag;
-    refuse();
+    refuse_other_trainings();
     read_model();
     read_experts();
     read_division();
     read_precision();
     read_recomputation();
     read_batch();
+    list_missing();
     list_rest();
+    place_settings();
     return std::move(result_);
   }
 
  private:
-  [[noreturn]] void fail(const Flag& flag, std::string what, std::string way_out) const {
-    throw Error({.where = fmt::format("{}:{}: --{}", file_, flag.line, flag.name),
-                 .what = std::move(what),
-                 .way_out = std::move(way_out)});
+  void problem(std::string_view name, std::string what, std::string way_out,
+               bool is_refused = true) {
+    const Flag* flag = find(name);
+    result_.problems.push_back({.flag = std::string(name),
+                                .line = flag != nullptr ? flag->line : 0,
+                                .what = std::move(what),
+                                .way_out = std::move(way_out),
+                                .is_refused = is_refused});
   }
+  void leave(std::string_view name, std::string what, std::string way_out) {
+    problem(name, std::move(what) + ": that is not predicted", std::move(way_out), false);
+  }
+  void remark(Remark::Kind kind, const Flag& flag, std::string what) {
+    result_.remarks.push_back(
+        {.kind = kind, .flag = flag.name, .line = flag.line, .what = std::move(what)});
+  }
+  void ignore(std::string_view name, std::string what) {
+    if (const Flag* flag = take(name)) remark(Remark::Kind::ignored, *flag, std::move(what));
+  }
+  void assume(std::string text) { result_.assumed.push_back(std::move(text)); }
 
+  const Flag* find(std::string_view name) const {
+    const auto found = flags_.find(name);
+    return found == flags_.end() ? nullptr : &found->second;
+  }
   const Flag* take(std::string_view name) {
     known_.push_back(name);
-    const auto found = last_.find(name);
-    return found == last_.end() ? nullptr : found->second;
+    return find(name);
   }
   bool given(std::string_view name) { return take(name) != nullptr; }
 
-  const std::string& word_of(const Flag& flag) const {
-    if (flag.values.empty()) fail(flag, "has no value", "");
-    return flag.values.front();
+  /// The word behind a flag; none where the flag or the word is not there.
+  std::optional<std::string> word(std::string_view name) {
+    const Flag* flag = take(name);
+    if (flag == nullptr) return std::nullopt;
+    if (flag->values.empty()) {
+      problem(name, "has no value", fmt::format("give --{} VALUE", name));
+      return std::nullopt;
+    }
+    const std::string& value = flag->values.front();
+    if (flag->has_several)
+      remark(Remark::Kind::ambiguous, *flag,
+             fmt::format("stands several times with other values: the last one, {}, is taken",
+                         shown(value)));
+    else if (!flag->unsure.empty())
+      remark(Remark::Kind::ambiguous, *flag,
+             fmt::format("the script sets ${} to several values: the last one before, {}, is taken",
+                         flag->unsure, shown(value)));
+    return value;
   }
 
   std::optional<std::int64_t> number(std::string_view name) {
-    const Flag* flag = take(name);
-    if (flag == nullptr) return std::nullopt;
-    const std::string& word = word_of(*flag);
-    std::int64_t value = 0;
-    const auto read = std::from_chars(word.data(), word.data() + word.size(), value);
     constexpr std::int64_t most = std::int64_t{1} << 31;
-    if (word.find('$') != std::string::npos)
-      fail(*flag, fmt::format("the script does not say what {} is", shown(word)),
-           "write the number in a copy of the script");
-    if (read.ec != std::errc() || read.ptr != word.data() + word.size() || value < 0 ||
-        value >= most)
-      fail(*flag, fmt::format("expected a whole number, got \"{}\"", shown(word)), "");
-    return value;
+    const auto text = word(name);
+    if (!text) return std::nullopt;
+    if (text->find('$') != std::string::npos) {
+      problem(name, fmt::format("the script does not say what {} is", shown(*text)),
+              "write the number in a copy of the script");
+      return std::nullopt;
+    }
+    const auto value = whole_number(*text);
+    if (value && *value >= 0 && *value < most) return value;
+    problem(name, fmt::format("expected a whole number, got \"{}\"", shown(*text)),
+            fmt::format("give 0 to {}", most - 1));
+    return std::nullopt;
   }
   std::int64_t number(std::string_view name, std::int64_t otherwise) {
     return number(name).value_or(otherwise);
   }
-  /// Of ranks or stages.
+  /// Of ranks or stages; 1 unless it is given.
   int size(std::string_view name) {
-    const std::int64_t value = number(name, 1);
     constexpr std::int64_t most = 1 << 20;
-    if (value < 1 || value > most)
-      fail(*last_.find(name)->second, fmt::format("expected 1 to {}, got {}", most, value), "");
-    return static_cast<int>(value);
+    const std::int64_t value = number(name, 1);
+    if (value >= 1 && value <= most) return static_cast<int>(value);
+    problem(name, fmt::format("the value is {}", value), fmt::format("give 1 to {}", most));
+    return 1;
   }
-  double fraction(std::string_view name, double otherwise) {
-    const Flag* flag = take(name);
-    if (flag == nullptr) return otherwise;
-    const std::string& word = word_of(*flag);
+  /// "0.1"; `least` to below `end`.
+  double decimal(std::string_view name, double otherwise, double end) {
+    const auto text = word(name);
+    if (!text) return otherwise;
     double value = 0;
-    const auto read = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (read.ec != std::errc() || read.ptr != word.data() + word.size() || !(value >= 0) ||
-        value >= 1)
-      fail(*flag, fmt::format("expected a share from 0 to below 1, got \"{}\"", shown(word)), "");
-    return value;
+    const auto read = std::from_chars(text->data(), text->data() + text->size(), value);
+    const bool is_number = read.ec == std::errc() && read.ptr == text->data() + text->size();
+    if (is_number && value >= 0 && value < end) return value;
+    problem(name,
+            fmt::format("expected a number from 0 to below {}, got \"{}\"", end, shown(*text)),
+            "give for example 0.1");
+    return otherwise;
   }
   std::string choice(std::string_view name, std::string otherwise,
                      std::initializer_list<std::string_view> choices) {
-    const Flag* flag = take(name);
-    if (flag == nullptr) return otherwise;
-    const std::string& word = word_of(*flag);
-    for (const std::string_view known : choices)
-      if (known == word) return word;
-    fail(*flag, fmt::format("\"{}\" is not predicted", shown(word)),
-         fmt::format("give {}", fmt::join(choices, ", ")));
+    auto text = word(name);
+    if (!text) return otherwise;
+    if (std::ranges::find(choices, *text) != choices.end()) return *text;
+    leave(name, fmt::format("\"{}\"", shown(*text)),
+          fmt::format("give {}", fmt::join(choices, ", ")));
+    return otherwise;
   }
-  void assume(std::string text) { result_.assumed.push_back(std::move(text)); }
 
-  void refuse() const {
-    for (const LeftOut& one : refused)
-      if (const auto found = last_.find(one.name); found != last_.end())
-        fail(*found->second, "is not predicted", std::string(one.instead));
+  void refuse_other_trainings() {
+    for (const auto& [name, flag] : flags_)
+      if (const auto way_out = not_predicted(name))
+        problem(name, "is not predicted", std::string(*way_out), false);
+    for (const auto& [name, instead] :
+         {std::pair("batch-size", "--micro-batch-size"),
+          std::pair("model-parallel-size", "--tensor-model-parallel-size"),
+          std::pair("checkpoint-activations", "--recompute-activations")})
+      if (given(name))
+        problem(name, "Megatron-LM does not take it any more", fmt::format("give {}", instead));
   }
 
   void read_model() {
@@ -312,32 +172,72 @@ class Reader {
     shape.layers = layers.value_or(0);
     shape.hidden = hidden.value_or(0);
     shape.heads = heads.value_or(0);
-    s.gated = given("swiglu");
-    if (given("quick-geglu")) s.gated = true;
-    const std::int64_t usual = s.gated ? 4 * shape.hidden * 2 / 3 / 64 * 64 : 4 * shape.hidden;
+    const bool swiglu = given("swiglu");
+    s.gated = given("quick-geglu") || swiglu;
+    const std::int64_t usual = swiglu ? 4 * shape.hidden * 2 / 3 / 64 * 64 : 4 * shape.hidden;
     shape.ffn = number("ffn-hidden-size", usual);
     const bool grouped = given("group-query-attention");
-    const std::int64_t groups = number("num-query-groups", 1);
-    shape.kv_heads = grouped ? groups : shape.heads;
-    shape.head_size = number("kv-channels", shape.heads > 0 ? shape.hidden / shape.heads : 0);
+    if (!grouped) ignore("num-query-groups", "counts only beside --group-query-attention");
+    shape.kv_heads = grouped ? number("num-query-groups", shape.heads) : shape.heads;
+    read_head_size();
     shape.seq = number("seq-length", 0);
     result_.has_length = shape.seq > 0;
     s.biases = !given("disable-bias-linear");
     s.layer_norm = choice("normalization", "LayerNorm", {"LayerNorm", "RMSNorm"}) == "LayerNorm";
-    const bool rotary_flag = given("use-rotary-position-embeddings");
-    const bool no_positions = given("no-position-embedding");
-    const std::string positions =
-        choice("position-embedding-type", "learned_absolute", {"learned_absolute", "rope", "none"});
-    s.rotary = rotary_flag || no_positions || positions != "learned_absolute";
+    read_positions();
+    s.norms_queries = given("qk-layernorm");
     s.tied = !given("untie-embeddings-and-output-weights");
-    s.hidden_dropout = fraction("hidden-dropout", 0.1);
-    s.attention_dropout = fraction("attention-dropout", 0.1);
-    shape.family = s.gated ? (given("add-qkv-bias") ? "qwen2" : "llama") : "gpt2";
-    known_.push_back("add-qkv-bias");
+    s.hidden_dropout = decimal("hidden-dropout", 0.1, 1);
+    s.attention_dropout = decimal("attention-dropout", 0.1, 1);
+    const bool query_bias = given("add-qkv-bias");
+    shape.family = s.gated ? (query_bias ? "qwen2" : "llama") : "gpt2";
     read_vocabulary();
-    read_latents();
-    if (!s.gated && shape.kv_heads != shape.heads)
-      assume("time of as many query groups as heads: grouped queries without gated layers");
+    read_latents(grouped);
+    if (result_.has_model) tell_how_layers_are_played();
+  }
+
+  void read_head_size() {
+    DecoderShape& shape = result_.settings.shape;
+    const auto stated = number("kv-channels");
+    const bool divides = shape.heads > 0 && shape.hidden % shape.heads == 0;
+    shape.head_size = stated.value_or(shape.heads > 0 ? shape.hidden / shape.heads : 0);
+    if (!stated && shape.heads > 0 && !divides)
+      problem("num-attention-heads",
+              fmt::format("the hidden size of {} does not divide over {} heads", shape.hidden,
+                          shape.heads),
+              "give --kv-channels, or a number of heads that divides --hidden-size");
+  }
+
+  void read_positions() {
+    Settings& s = result_.settings;
+    const std::string type = choice("position-embedding-type", "learned_absolute",
+                                    {"learned_absolute", "rope", "yarn", "mrope", "none"});
+    const Flag* old_flag = take("use-rotary-position-embeddings");
+    if (old_flag != nullptr)
+      remark(Remark::Kind::deprecated, *old_flag, "give --position-embedding-type rope");
+    const bool rotary = old_flag != nullptr || type == "rope" || type == "yarn" || type == "mrope";
+    s.positions = rotary           ? Positions::rotary
+                  : type == "none" ? Positions::none
+                                   : Positions::learned;
+    if (given("no-position-embedding") && !rotary)
+      problem("no-position-embedding", "Megatron-LM takes it beside rotary positions only",
+              "give --position-embedding-type none");
+    s.max_positions = number("max-position-embeddings", 0);
+    s.rotary_base = number("rotary-base", s.rotary_base);
+  }
+
+  /// Time is that of a family's layers; memory follows the flags.
+  void tell_how_layers_are_played() {
+    const Settings& s = result_.settings;
+    const bool like_llama = !s.layer_norm && !s.biases && s.positions == Positions::rotary;
+    const bool like_gpt2 = s.layer_norm && s.biases && s.positions == Positions::learned &&
+                           s.shape.kv_heads == s.shape.heads;
+    if (s.gated && !like_llama)
+      assume("time of gated layers with RMSNorm and rotary positions, without biases");
+    if (!s.gated && !like_gpt2)
+      assume(
+          "time of layers of GPT-2: LayerNorm, biases, learned positions, as many query groups as "
+          "heads");
   }
 
   void read_vocabulary() {
@@ -351,76 +251,115 @@ class Reader {
       assume(fmt::format("a vocabulary of {} tokens, GPT-2's (--vocab-size)", of_gpt2));
   }
 
-  void read_latents() {
-    if (!given("multi-latent-attention")) return;
-    LatentShape& latents = result_.settings.shape.latents;
-    latents = {.query_rank = number("q-lora-rank", 0),
-               .rank = number("kv-lora-rank", 32),
-               .plain = number("qk-head-dim", 128),
-               .rotary = number("qk-pos-emb-head-dim", 64),
-               .value = number("v-head-dim", 128)};
-    if (!given("num-experts"))
-      fail(*last_.find("multi-latent-attention")->second,
-           "attention over latents is predicted with experts only", "give --num-experts");
+  void read_latents(bool grouped) {
+    constexpr std::string_view sizes[] = {"q-lora-rank", "kv-lora-rank", "qk-head-dim",
+                                          "qk-pos-emb-head-dim", "v-head-dim"};
+    if (!given("multi-latent-attention")) {
+      for (const std::string_view name : sizes)
+        ignore(name, "counts only beside --multi-latent-attention");
+      return;
+    }
+    result_.settings.shape.latents = {.query_rank = number("q-lora-rank", 0),
+                                      .rank = number("kv-lora-rank", 32),
+                                      .plain = number("qk-head-dim", 128),
+                                      .rotary = number("qk-pos-emb-head-dim", 64),
+                                      .value = number("v-head-dim", 128)};
+    if (grouped)
+      problem("group-query-attention", "attention over latents has no query groups",
+              "leave one of --group-query-attention and --multi-latent-attention out");
   }
 
   void read_experts() {
     Settings& s = result_.settings;
     ExpertShape& experts = s.shape.experts;
     experts.experts = number("num-experts", 0);
+    s.expert = size("expert-model-parallel-size");
+    if (experts.experts == 0) return read_no_experts();
     experts.chosen = number("moe-router-topk", 2);
     experts.inner = number("moe-ffn-hidden-size", s.shape.ffn);
-    const std::int64_t shared = number("moe-shared-expert-intermediate-size", 0);
-    s.expert = size("expert-model-parallel-size");
-    s.pads_experts = given("moe-pad-expert-input-to-capacity");
-    if (fraction_of_capacity() && !s.pads_experts)
-      assume("tokens above an expert's capacity are computed, too");
-    const Flag* frequency = take("moe-layer-freq");
-    if (experts.experts == 0) {
-      experts = {};
-      return;
-    }
-    if (experts.inner > 0 && shared % experts.inner == 0) {
-      experts.shared = shared / experts.inner;
-    } else if (experts.inner > 0) {
-      experts.shared = (shared + experts.inner - 1) / experts.inner;
-      assume(fmt::format("a shared expert of {} columns as {} of {}", shared, experts.shared,
-                         experts.inner));
-    }
-    if (frequency != nullptr) experts.dense_layers = dense_layers(*frequency);
+    read_shared_expert();
+    read_capacity();
+    if (const auto pattern = word("moe-layer-freq")) experts.dense_layers = dense_layers(*pattern);
+    if (number("expert-tensor-parallel-size", 1) > 1)
+      leave("expert-tensor-parallel-size", "experts whose columns are divided",
+            "give --expert-tensor-parallel-size 1");
     const bool latents = s.shape.latents.rank > 0;
-    s.shape.family = latents ? "deepseek_v3" : "qwen3_moe";
+    s.shape.family = latents ? "deepseek_v3" : s.norms_queries ? "qwen3_moe" : "mixtral";
     if (!latents && experts.shared > 0)
       assume("time without the shared expert: it is predicted beside attention over latents only");
   }
 
-  bool fraction_of_capacity() { return given("moe-expert-capacity-factor"); }
+  void read_no_experts() {
+    result_.settings.shape.experts = {};
+    if (given("moe-ffn-hidden-size"))
+      problem("moe-ffn-hidden-size", "the model has no experts",
+              "give --num-experts, or leave it out");
+    for (const std::string_view name :
+         {"moe-router-topk", "moe-shared-expert-intermediate-size", "moe-layer-freq",
+          "moe-expert-capacity-factor", "moe-pad-expert-input-to-capacity",
+          "expert-tensor-parallel-size"})
+      ignore(name, "counts only beside --num-experts");
+  }
+
+  void read_shared_expert() {
+    ExpertShape& experts = result_.settings.shape.experts;
+    const std::int64_t shared = number("moe-shared-expert-intermediate-size", 0);
+    if (experts.inner == 0) return;
+    experts.shared = (shared + experts.inner - 1) / experts.inner;
+    if (shared % experts.inner != 0)
+      assume(fmt::format("a shared expert of {} columns as {} of {}", shared, experts.shared,
+                         experts.inner));
+  }
+
+  void read_capacity() {
+    constexpr double most = 1 << 20;
+    const double factor = decimal("moe-expert-capacity-factor", 0, most);
+    const bool pads = given("moe-pad-expert-input-to-capacity");
+    result_.settings.pads_experts = pads;
+    if (pads && factor == 0)
+      problem("moe-pad-expert-input-to-capacity", "there is no capacity to fill up to",
+              "give --moe-expert-capacity-factor, too");
+    else if (pads && factor != 1)
+      leave("moe-expert-capacity-factor",
+            fmt::format("experts filled up to {} of their equal share", factor),
+            "give --moe-expert-capacity-factor 1.0");
+    else if (!pads && factor > 0)
+      assume("tokens above an expert's capacity are computed, too");
+  }
 
   /// "1", or "[0]*3+[1]*58", "([0]+[1]*3)": so many layers without experts, then all with them.
-  std::int64_t dense_layers(const Flag& flag) const {
-    std::string word = word_of(flag);
-    std::erase_if(word, [](char c) { return c == '(' || c == ')' || c == ' '; });
-    if (word == "1" || times(word, "[1]")) return 0;
-    const std::size_t plus = word.find('+');
-    const std::string_view first = std::string_view(word).substr(0, plus);
+  std::int64_t dense_layers(std::string pattern) {
+    std::erase_if(pattern, [](char c) { return c == '(' || c == ')' || c == ' '; });
+    if (pattern == "1") return 0;
+    const std::size_t plus = pattern.find('+');
+    const std::string_view first = std::string_view(pattern).substr(0, plus);
     const std::string_view then =
-        plus == std::string::npos ? std::string_view() : std::string_view(word).substr(plus + 1);
-    if (const auto dense = times(first, "[0]"); dense && times(then, "[1]")) return *dense;
-    fail(flag, fmt::format("the pattern \"{}\" is not predicted", shown(word)),
-         "give layers without experts first, as in [0]*3+[1]*58");
+        plus == std::string::npos ? std::string_view() : std::string_view(pattern).substr(plus + 1);
+    const auto all = times(first, "[1]"), dense = times(first, "[0]"), sparse = times(then, "[1]");
+    const std::int64_t layers = result_.settings.shape.layers;
+    const bool is_known = (all && then.empty()) || (dense && sparse);
+    if (!is_known) {
+      leave("moe-layer-freq", fmt::format("the pattern \"{}\"", shown(pattern)),
+            "give layers without experts first, as in [0]*3+[1]*58");
+      return 0;
+    }
+    const std::int64_t said = all ? *all : *dense + *sparse;
+    if (said != layers)
+      problem("moe-layer-freq",
+              fmt::format("the pattern is of {} layers, and the model has {}", said, layers),
+              "give a pattern of as many layers as --num-layers");
+    return all ? 0 : *dense;
   }
 
   /// 3 of "[0]*3", 1 of "[0]".
   static std::optional<std::int64_t> times(std::string_view text, std::string_view list) {
+    constexpr std::int64_t most = 1 << 20;
     if (!text.starts_with(list)) return std::nullopt;
     text.remove_prefix(list.size());
     if (text.empty()) return 1;
-    std::int64_t value = 0;
     if (text.front() != '*') return std::nullopt;
-    const auto read = std::from_chars(text.data() + 1, text.data() + text.size(), value);
-    constexpr std::int64_t most = 1 << 20;
-    const bool whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
-    return whole && value >= 0 && value < most ? std::optional(value) : std::nullopt;
+    const auto value = whole_number(std::string(text.substr(1)));
+    return value && *value >= 0 && *value < most ? value : std::nullopt;
   }
 
   void read_division() {
@@ -435,6 +374,8 @@ class Reader {
     s.overlaps_parameters = given("overlap-param-gather");
     s.embedding_as_layer = given("account-for-embedding-in-pipeline-split");
     s.loss_as_layer = given("account-for-loss-in-pipeline-split");
+    s.first_rank_layers = layers_of_rank("decoder-first-pipeline-num-layers");
+    s.last_rank_layers = layers_of_rank("decoder-last-pipeline-num-layers");
     if (s.overlaps_gradients && !s.distributed_optimizer)
       assume(
           "all-reduces of gradients behind the backward: they are hidden under the distributed "
@@ -443,39 +384,48 @@ class Reader {
     read_world();
   }
 
-  void read_stages() {
-    Settings& s = result_.settings;
-    const Flag* by_layers = take("num-layers-per-virtual-pipeline-stage");
-    const auto layers = number("num-layers-per-virtual-pipeline-stage");
-    const int stages = size("num-virtual-stages-per-pipeline-rank");
-    s.stages_per_rank = stages;
-    if (!layers) return;
-    const std::int64_t counted =
-        s.shape.layers + (s.embedding_as_layer ? 1 : 0) + (s.loss_as_layer ? 1 : 0);
-    const std::int64_t of_rank = counted / s.pipeline;
-    if (*layers < 1 || counted % s.pipeline != 0 || of_rank % *layers != 0)
-      fail(*by_layers,
-           fmt::format("{} layers on {} pipeline ranks are no stages of {} layers", counted,
-                       s.pipeline, *layers),
-           fmt::format("give a number that divides {}", std::max<std::int64_t>(1, of_rank)));
-    s.stages_per_rank = static_cast<int>(of_rank / *layers);
+  std::int64_t layers_of_rank(std::string_view name) {
+    const auto layers = number(name);
+    if (layers && *layers == 0) problem(name, "the value is 0", "give 1 or more layers");
+    return layers.value_or(0);
   }
 
+  void read_stages() {
+    constexpr std::string_view by_layers = "num-layers-per-virtual-pipeline-stage";
+    Settings& s = result_.settings;
+    const auto layers = number(by_layers);
+    s.stages_per_rank = size("num-virtual-stages-per-pipeline-rank");
+    if (!layers) return;
+    if (given("num-virtual-stages-per-pipeline-rank"))
+      return problem(by_layers, "--num-virtual-stages-per-pipeline-rank is given, too",
+                     "leave one of the two out");
+    if (s.first_rank_layers > 0 || s.last_rank_layers > 0)
+      return problem(by_layers, "stages are uneven",
+                     "give --num-virtual-stages-per-pipeline-rank instead");
+    const std::int64_t counted = s.layers_to_share();
+    const std::int64_t of_rank = counted / s.pipeline;
+    if (*layers < 1 || counted % s.pipeline != 0 || of_rank % *layers != 0)
+      return problem(
+          by_layers,
+          fmt::format("{} layers on {} pipeline ranks are no stages of {} layers", counted,
+                      s.pipeline, *layers),
+          fmt::format("give a number that divides {}", std::max<std::int64_t>(1, of_rank)));
+    constexpr std::int64_t most = 1 << 20;
+    s.stages_per_rank = static_cast<int>(std::min(most, of_rank / *layers));
+  }
+
+  /// What a launcher is not given in numbers ("$SLURM_NNODES", "1:4") leaves the world unknown.
   void read_world() {
-    const auto per_node = last_.find("nproc-per-node");
-    if (per_node == last_.end()) return;
-    const auto whole = [](const Flag* flag) -> std::int64_t {
-      std::int64_t value = 0;
+    constexpr std::int64_t most = 1 << 20;
+    const Flag* per_node = find("nproc-per-node");
+    if (per_node == nullptr) return;
+    const auto count = [&](const Flag* flag) -> std::int64_t {
       if (flag == nullptr || flag->values.empty()) return 1;
-      const std::string& word = flag->values.front();
-      const auto read = std::from_chars(word.data(), word.data() + word.size(), value);
-      const bool known = read.ec == std::errc() && read.ptr == word.data() + word.size();
-      return known && value > 0 && value <= (1 << 10) ? value : 0;
+      const auto value = whole_number(flag->values.front());
+      return value && *value > 0 && *value <= most ? *value : 0;
     };
-    const auto nodes = last_.find("nnodes");
-    const std::int64_t world =
-        whole(per_node->second) * (nodes == last_.end() ? 1 : whole(nodes->second));
-    if (world == 0) return;
+    const std::int64_t world = count(per_node) * count(find("nnodes"));
+    if (world == 0 || world > most) return;
     result_.settings.world = static_cast<int>(world);
     result_.has_world = true;
   }
@@ -483,13 +433,13 @@ class Reader {
   void read_precision() {
     Settings& s = result_.settings;
     const bool bf16 = given("bf16"), fp16 = given("fp16");
-    if (bf16 && fp16) fail(*last_.find("fp16")->second, "--bf16 is given, too", "leave one out");
+    if (bf16 && fp16) problem("fp16", "--bf16 is given, too", "leave one of the two out");
     s.parameters = bf16 ? Dtype::bfloat16 : fp16 ? Dtype::float16 : Dtype::float32;
     const bool wide = given("accumulate-allreduce-grads-in-fp32");
     const bool narrow = given("grad-reduce-in-bf16");
-    s.gradients = bf16 && narrow && !wide ? Dtype::bfloat16
-                  : fp16 && !wide         ? Dtype::float16
-                                          : Dtype::float32;
+    s.gradients = bf16 && narrow  ? Dtype::bfloat16
+                  : fp16 && !wide ? Dtype::float16
+                                  : Dtype::float32;
     const std::string format = choice("fp8-format", "", {"e4m3", "hybrid"});
     const std::string recipe =
         choice("fp8-recipe", "delayed", {"delayed", "tensorwise", "blockwise", "mxfp8"});
@@ -499,6 +449,11 @@ class Reader {
     s.fused_accumulation = !given("no-gradient-accumulation-fusion");
     const bool fused = given("cross-entropy-loss-fusion");
     s.fused_loss = choice("cross-entropy-fusion-impl", "native", {"native", "te"}) == "te" && fused;
+    read_attention();
+  }
+
+  void read_attention() {
+    Settings& s = result_.settings;
     const bool local = choice("transformer-impl", "transformer_engine",
                               {"local", "transformer_engine"}) == "local";
     const bool flash = given("use-flash-attn");
@@ -512,51 +467,83 @@ class Reader {
 
   void read_recomputation() {
     Settings& s = result_.settings;
-    const std::string granularity = choice("recompute-granularity", "", {"selective", "full"});
-    const bool selective = given("recompute-activations");
-    if (granularity == "full" && !selective) s.recompute = Recompute::full;
-    if (granularity == "selective" || selective) s.recompute = Recompute::selective;
-    s.by_block = choice("recompute-method", "uniform", {"uniform", "block"}) == "block";
-    s.recompute_layers = number("recompute-num-layers", 1);
+    const bool by_short_flag = given("recompute-activations");
+    const std::string said = choice("recompute-granularity", "", {"selective", "full"});
+    const std::string granularity = by_short_flag ? "selective" : said;
+    const bool has_method = given("recompute-method");
+    const auto layers = number("recompute-num-layers");
     s.distributes_recomputed = given("distribute-saved-activations");
+    s.by_block = choice("recompute-method", "uniform", {"uniform", "block"}) == "block";
+    s.recompute_layers = layers.value_or(1);
+    if (granularity == "full") {
+      s.recompute = Recompute::full;
+      if (!has_method)
+        problem("recompute-granularity", "full recomputation has no method",
+                "give --recompute-method uniform or block");
+      else if (!layers)
+        problem("recompute-granularity", "the number of layers to run again is not given",
+                "give --recompute-num-layers");
+    } else if (granularity == "selective") {
+      s.recompute = Recompute::selective;
+      for (const std::string_view name : {"recompute-method", "recompute-num-layers"})
+        if (given(name))
+          problem(name, "selective recomputation does not take it",
+                  "leave it out, or give --recompute-granularity full");
+    }
     // The first 0 layers of each stage.
     if (s.recompute == Recompute::full && s.by_block && s.recompute_layers == 0)
       s.recompute = Recompute::none;
-    const Flag* modules = take("recompute-modules");
-    const bool others =
-        modules != nullptr && std::ranges::any_of(modules->values, [](const std::string& value) {
-          return value != "core_attn";
-        });
-    if (others)
-      assume("only core attention is run again: other --recompute-modules are not predicted");
     if (s.recompute == Recompute::full && s.by_block)
       assume("time of all layers run again; --recompute-num-layers counts in memory alone");
+    read_recomputed_modules();
+  }
+
+  void read_recomputed_modules() {
+    constexpr std::string_view others[] = {"moe_act", "layernorm", "mla_up_proj",
+                                           "mlp",     "moe",       "shared_experts"};
+    const Flag* flag = take("recompute-modules");
+    if (flag == nullptr || result_.settings.recompute != Recompute::selective) return;
+    const auto names = [&](std::string_view module) {
+      return std::ranges::find(flag->values, module) != flag->values.end();
+    };
+    if (std::ranges::any_of(others, names))
+      assume("only core attention is run again: other --recompute-modules are not predicted");
+    else if (!names("core_attn"))
+      leave("recompute-modules", "recomputation without core attention",
+            "give --recompute-modules core_attn");
   }
 
   void read_batch() {
     Settings& s = result_.settings;
     s.micro_batch = number("micro-batch-size", 1);
     s.global_batch = number("global-batch-size", 0);
+    if (given("global-batch-size") && s.global_batch == 0)
+      problem("global-batch-size", "the value is 0", "give sequences of a step, or leave it out");
     if (!given("micro-batch-size") && result_.has_model)
       assume("micro-batches of 1 sequence (--micro-batch-size)");
   }
 
-  bool has_no_bearing(std::string_view name) const {
-    return std::ranges::find(no_bearing, name) != std::end(no_bearing) ||
-           std::ranges::any_of(no_bearing_prefixes,
-                               [&](std::string_view begin) { return name.starts_with(begin); });
+  /// Source: arguments.py, validate_args (required_args, micro_batch_size, encoder_seq_length).
+  void list_missing() {
+    for (const std::string_view name :
+         {"num-layers", "hidden-size", "num-attention-heads", "seq-length",
+          "max-position-embeddings", "micro-batch-size"})
+      if (find(name) == nullptr) result_.missing.emplace_back(name);
   }
 
   void list_rest() {
-    for (const auto& [name, flag] : last_) {
-      const auto left = std::ranges::find(left_out, name, &LeftOut::name);
-      if (left != left_out.end()) {
-        if (matters(*flag)) assume(fmt::format("--{}: {}", name, left->instead));
+    for (const auto& [name, flag] : flags_) {
+      if (const auto instead = left_out(name)) {
+        if (matters(flag)) assume(fmt::format("--{}: {}", name, *instead));
         continue;
       }
-      if (std::ranges::find(known_, name) != known_.end() || has_no_bearing(name)) continue;
-      result_.unknown.push_back(fmt::format("--{} (line {})", shown(name), flag->line));
+      const bool is_known = std::ranges::find(known_, name) != known_.end() ||
+                            has_no_bearing(name) || not_predicted(name);
+      if (!is_known) remark(Remark::Kind::unknown, flag, "is not known here");
     }
+    for (const Remark& one : result_.remarks)
+      if (one.kind == Remark::Kind::ambiguous)
+        assume(fmt::format("--{} (line {}): {}", shown(one.flag), one.line, one.what));
   }
 
   /// Some values of these flags say nothing new.
@@ -564,14 +551,25 @@ class Reader {
     const std::string value = flag.values.empty() ? "" : flag.values.front();
     if (flag.name == "cp-comm-type") return value != "p2p";
     if (flag.name == "moe-token-dispatcher-type") return value != "alltoall";
-    if (flag.name == "expert-tensor-parallel-size") return value != "1";
     if (flag.name == "cuda-graph-impl") return value != "none";
     return flag.name != "num-distributed-optimizer-instances" || value != "1";
   }
 
+  /// Of flags that say the same as another, or a part of it.
+  void place_settings() {
+    auto& places = result_.origin.places;
+    const auto same = [&](const char* setting, const char* flag) {
+      if (const auto found = places.find(flag); found != places.end())
+        places.try_emplace(setting, found->second);
+    };
+    same("num-virtual-stages-per-pipeline-rank", "num-layers-per-virtual-pipeline-stage");
+    same("pipeline-model-parallel-size", "num-layers");
+    same("vocab-size", "padded-vocab-size");
+    same("global-batch-size", "micro-batch-size");
+  }
+
   const std::string& file_;
-  std::vector<Flag> flags_;
-  std::map<std::string, const Flag*, std::less<>> last_;
+  Flags flags_;
   std::vector<std::string_view> known_;
   Arguments result_;
 };
@@ -584,8 +582,17 @@ bool is_megatron(std::string_view text) {
          (has("--num-layers") && has("--hidden-size") && has("--num-attention-heads"));
 }
 
+Arguments inspect_arguments(std::string_view text, const std::string& file) {
+  return Reader(read_shell(text, file), file).read();
+}
+
 Arguments read_arguments(std::string_view text, const std::string& file) {
-  return Reader(text, file).read();
+  Arguments arguments = inspect_arguments(text, file);
+  if (arguments.problems.empty()) return arguments;
+  const Problem& first = arguments.problems.front();
+  throw Error({.where = arguments.origin.place_of(first.flag),
+               .what = first.what,
+               .way_out = first.way_out});
 }
 
 }  // namespace shardscope::megatron

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
@@ -50,7 +51,9 @@ void take_gpt2(const JsonValue& config, Settings& settings) {
   shape.heads = shape.kv_heads = count(config, "n_head", 12);
   shape.ffn = count(config, "n_inner", 4 * shape.hidden);
   shape.vocabulary = count(config, "vocab_size", 50257);
-  settings.gated = settings.rotary = false;
+  settings.gated = false;
+  settings.positions = Positions::learned;
+  settings.max_positions = std::max(shape.seq, count(config, "n_positions", 1024));
   settings.biases = settings.layer_norm = true;
 }
 
@@ -77,6 +80,16 @@ void take_experts(const JsonValue& config, DecoderShape& shape) {
                    .value = count(config, "v_head_dim", 128)};
 }
 
+/// transformers 5 has it in "rope_parameters". Of a whole number, as Megatron-LM takes it.
+std::int64_t rotary_base(const JsonValue& config) {
+  constexpr double usual = 10000, most = 1e15;
+  auto value = config.find("rope_theta");
+  if (const auto rope = config.find("rope_parameters"); !value && rope && rope->is_object())
+    value = rope->find("rope_theta");
+  const double base = value && !value->is_null() ? value->number() : usual;
+  return static_cast<std::int64_t>(base >= 1 && base <= most ? base : usual);
+}
+
 void take_gated(const JsonValue& config, Settings& settings) {
   DecoderShape& shape = settings.shape;
   shape.hidden = count(config, "hidden_size", 4096);
@@ -86,7 +99,10 @@ void take_gated(const JsonValue& config, Settings& settings) {
   shape.ffn = count(config, "intermediate_size", 11008);
   shape.vocabulary = count(config, "vocab_size", 32000);
   take_experts(config, shape);
-  settings.gated = settings.rotary = true;
+  settings.gated = true;
+  settings.positions = Positions::rotary;
+  settings.max_positions = 0;
+  settings.rotary_base = rotary_base(config);
   settings.biases = settings.layer_norm = false;
 }
 
@@ -95,7 +111,8 @@ void take_gated(const JsonValue& config, Settings& settings) {
 void take_model(const JsonValue& config, Settings& settings) {
   DecoderShape& shape = settings.shape;
   const std::int64_t length = shape.seq;
-  shape = {.family = played_as(config.at("model_type").string()), .seq = length};
+  const std::string type = config.at("model_type").string();
+  shape = {.family = played_as(type), .seq = length};
   const bool gpt2 = shape.family == "gpt2";
   if (gpt2)
     take_gpt2(config, settings);
@@ -103,6 +120,7 @@ void take_model(const JsonValue& config, Settings& settings) {
     take_gated(config, settings);
   shape.head_size =
       count(config, "head_dim", shape.heads > 0 ? shape.hidden / shape.heads : shape.hidden);
+  settings.norms_queries = type == "qwen3" || type == "qwen3_moe";
   settings.tied = truth(config, "tie_word_embeddings", gpt2);
   settings.hidden_dropout = settings.attention_dropout = 0;
 }

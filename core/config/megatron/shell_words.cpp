@@ -1,123 +1,145 @@
 #include "core/config/megatron/shell_words.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <utility>
+
+#include "core/base/error.h"
+#include "core/config/megatron/calculator.h"
 
 namespace shardscope::megatron {
 namespace {
 
-constexpr std::size_t most_words = 1 << 14, most_bytes_of_value = 1 << 16;
+constexpr std::size_t mebibyte = std::size_t{1} << 20, most_bytes = 4 * mebibyte,
+                      most_expanded = 16 * mebibyte, most_words = 1 << 16;
+constexpr int deepest_expansion = 16;
 
 bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-using Variables = std::map<std::string, std::string, std::less<>>;
+struct Variable {
+  std::string value;
+  bool has_several = false;  ///< other values before this one
+};
+using Variables = std::map<std::string, Variable, std::less<>>;
 
-/// Whole numbers with + - * / % and parentheses; none where it is no such thing.
-class Calculator {
+/// Behind the bracket that closes the one at `begin`; the text's end where none does.
+std::size_t behind_bracket(std::string_view text, std::size_t begin) {
+  const char open = text[begin], close = open == '{' ? '}' : ')';
+  int depth = 0;
+  for (std::size_t i = begin; i < text.size(); ++i) {
+    if (text[i] == '\\' && i + 1 < text.size())
+      ++i;
+    else if (text[i] == open)
+      ++depth;
+    else if (text[i] == close && --depth == 0)
+      return i + 1;
+  }
+  return text.size();
+}
+
+/// Behind what begins with a dollar and a bracket, or a backtick, at `begin`; `begin` where none
+/// does.
+std::size_t behind_expansion(std::string_view text, std::size_t begin) {
+  const std::string_view rest = text.substr(begin);
+  if (rest.starts_with("${") || rest.starts_with("$(")) return behind_bracket(text, begin + 1);
+  if (!rest.starts_with("`")) return begin;
+  const std::size_t end = text.find('`', begin + 1);
+  return end == std::string_view::npos ? text.size() : end + 1;
+}
+
+/// Bytes that are left for what a script expands to.
+class Budget {
  public:
-  explicit Calculator(std::string_view text) : text_(text) {}
-
-  std::optional<std::int64_t> value() {
-    const auto result = sum(0);
-    skip();
-    return at_ == text_.size() ? result : std::nullopt;
+  explicit Budget(const std::string& file) : file_(file) {}
+  void take(std::size_t bytes) {
+    if (bytes > left_)
+      throw Error({.where = file_,
+                   .what = fmt::format("its variables expand to more than {} MiB",
+                                       most_expanded / mebibyte),
+                   .way_out = "give the command line alone"});
+    left_ -= bytes;
   }
 
  private:
-  using Value = std::optional<std::int64_t>;
-
-  void skip() {
-    while (at_ < text_.size() && is_space(text_[at_])) ++at_;
-  }
-  char next() {
-    skip();
-    return at_ < text_.size() ? text_[at_] : '\0';
-  }
-  Value sum(int depth) {
-    Value left = product(depth);
-    while (left && (next() == '+' || next() == '-')) {
-      const char sign = text_[at_++];
-      const Value right = product(depth);
-      std::int64_t result = 0;
-      const bool overflows =
-          !right || (sign == '+' ? __builtin_add_overflow(*left, *right, &result)
-                                 : __builtin_sub_overflow(*left, *right, &result));
-      left = overflows ? Value() : Value(result);
-    }
-    return left;
-  }
-  Value product(int depth) {
-    Value left = number(depth);
-    while (left && (next() == '*' || next() == '/' || next() == '%')) {
-      const char sign = text_[at_++];
-      const Value right = number(depth);
-      std::int64_t result = 0;
-      if (!right || (sign != '*' && *right <= 0)) return std::nullopt;
-      if (sign == '*' && __builtin_mul_overflow(*left, *right, &result)) return std::nullopt;
-      if (sign == '/') result = *left / *right;
-      if (sign == '%') result = *left % *right;
-      left = result;
-    }
-    return left;
-  }
-  Value number(int depth) {
-    constexpr int deepest = 64;
-    if (depth > deepest) return std::nullopt;
-    if (next() == '(') {
-      ++at_;
-      const Value inner = sum(depth + 1);
-      if (!inner || next() != ')') return std::nullopt;
-      ++at_;
-      return inner;
-    }
-    std::int64_t value = 0;
-    const auto read = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (read.ec != std::errc()) return std::nullopt;
-    at_ = static_cast<std::size_t>(read.ptr - text_.data());
-    return value;
-  }
-
-  std::string_view text_;
-  std::size_t at_ = 0;
+  const std::string& file_;
+  std::size_t left_ = most_expanded;
 };
 
 /// Replaces variables in a text.
 class Expander {
  public:
-  Expander(std::string_view text, const Variables& variables)
-      : text_(text), variables_(variables) {}
+  Expander(Variables& variables, Budget& budget) : variables_(variables), budget_(budget) {}
 
-  std::string expand() {
-    while (at_ < text_.size() && result_.size() < most_bytes_of_value) step();
-    return std::move(result_);
+  std::string expand(std::string_view text, int depth = 0) {
+    std::string result;
+    std::size_t at = 0;
+    while (at < text.size()) {
+      const std::size_t dollar = std::min(text.find_first_of("$`", at), text.size());
+      append(result, text.substr(at, dollar - at));
+      at = dollar;
+      if (at == text.size()) break;
+      const std::size_t end = end_of(text, at);
+      append(result, replaced(text.substr(at, end - at), depth));
+      at = end;
+    }
+    return result;
   }
+
+  /// A variable that was replaced and has had several values; empty: none.
+  const std::string& unsure() const { return unsure_; }
 
  private:
-  void step() {
-    const std::string_view rest = text_.substr(at_);
-    if (rest.starts_with("$((")) return computed(rest);
-    if (rest.starts_with("${")) return braced(rest);
-    if (rest.starts_with("$")) return named(rest);
-    result_ += text_[at_++];
+  void append(std::string& result, std::string_view more) {
+    budget_.take(more.size());
+    result += more;
   }
-  void keep(std::size_t length) {
-    result_ += text_.substr(at_, length);
-    at_ += length;
+  static std::size_t end_of(std::string_view text, std::size_t begin) {
+    const std::size_t end = behind_expansion(text, begin);
+    if (end > begin) return end;
+    std::size_t name_end = begin + 1;
+    while (name_end < text.size() && is_name(text[name_end])) ++name_end;
+    return name_end;
   }
-  void computed(std::string_view rest) {
-    const std::size_t end = rest.find("))");
-    if (end == std::string_view::npos) return keep(rest.size());
-    const std::string_view inner = rest.substr(3, end - 3);
-    const std::string dollars = with_dollars(inner);
-    const auto value = Calculator(Expander(dollars, variables_).expand()).value();
-    if (!value) return keep(end + 2);
-    result_ += std::to_string(*value);
-    at_ += end + 2;
+  std::string replaced(std::string_view part, int depth) {
+    if (depth >= deepest_expansion) return std::string(part);
+    if (part.starts_with("$((") && part.ends_with("))")) {
+      const auto value = computed(expand(with_dollars(part.substr(3, part.size() - 5)), depth + 1));
+      return value ? std::to_string(*value) : "$((...))";
+    }
+    if (part.starts_with("$(") || part.starts_with("`")) return "$(...)";
+    if (part.starts_with("${") && part.ends_with("}"))
+      return braced(part, part.substr(2, part.size() - 3), depth);
+    const Variable* variable = find(part.substr(1));
+    return variable != nullptr ? variable->value : std::string(part);
+  }
+  std::string braced(std::string_view whole, std::string_view inner, int depth) {
+    const auto end = std::ranges::find_if_not(inner, is_name);
+    const std::string_view name(inner.begin(), end);
+    std::string_view behind(end, inner.end());
+    const Variable* variable = find(name);
+    if (behind.empty() || behind == "[@]" || behind == "[*]")
+      return variable != nullptr ? variable->value : std::string(whole);
+    const bool empty_too = behind.starts_with(":");
+    if (empty_too) behind.remove_prefix(1);
+    const bool has = variable != nullptr && !(empty_too && variable->value.empty());
+    const char operation = behind.empty() ? '\0' : behind.front();
+    if (operation == '+') return has ? expand(behind.substr(1), depth + 1) : std::string();
+    if (operation != '-' && operation != '=') return std::string(whole);
+    if (has) return variable->value;
+    std::string value = expand(behind.substr(1), depth + 1);
+    if (operation == '=') variables_[std::string(name)].value = value;
+    return value;
+  }
+  const Variable* find(std::string_view name) {
+    const auto found = variables_.find(name);
+    if (found == variables_.end()) return nullptr;
+    if (found->second.has_several) unsure_ = name;
+    return &found->second;
   }
   /// Names stand for themselves inside $((...)).
   static std::string with_dollars(std::string_view text) {
@@ -131,34 +153,10 @@ class Expander {
     }
     return result;
   }
-  void braced(std::string_view rest) {
-    const std::size_t end = rest.find('}');
-    if (end == std::string_view::npos) return keep(rest.size());
-    std::string_view inner = rest.substr(2, end - 2);
-    const std::size_t name_end = inner.find_first_of(":[-");
-    const std::string_view name = inner.substr(0, name_end);
-    const std::size_t otherwise = inner.find('-');
-    if (const auto found = variables_.find(name); found != variables_.end())
-      result_ += found->second;
-    else if (otherwise != std::string_view::npos)
-      result_ += inner.substr(otherwise + 1);
-    else
-      return keep(end + 1);
-    at_ += end + 1;
-  }
-  void named(std::string_view rest) {
-    std::size_t end = 1;
-    while (end < rest.size() && is_name(rest[end])) ++end;
-    const auto found = variables_.find(rest.substr(1, end - 1));
-    if (found == variables_.end()) return keep(end);
-    result_ += found->second;
-    at_ += end;
-  }
 
-  std::string_view text_;
-  const Variables& variables_;
-  std::size_t at_ = 0;
-  std::string result_;
+  Variables& variables_;
+  Budget& budget_;
+  std::string unsure_;
 };
 
 /// One word of the script before variables are replaced.
@@ -170,10 +168,10 @@ struct RawWord {
 
 class Splitter {
  public:
-  explicit Splitter(std::string_view text) : text_(text) {}
+  Splitter(std::string_view text, const std::string& file) : text_(text), file_(file) {}
 
   std::vector<RawWord> words() {
-    while (at_ < text_.size() && words_.size() < most_words) step();
+    while (at_ < text_.size()) step();
     end_word();
     return std::move(words_);
   }
@@ -184,19 +182,22 @@ class Splitter {
     if (c == '\n') ++line_;
     return c;
   }
-  void add(char c) {
-    if (!open_) word_ = {.text = {}, .line = line_}, open_ = true;
-    word_.text += c;
+  void open() {
+    if (!open_) word_ = {.text = {}, .line = line_};
+    open_ = true;
   }
   void end_word() {
     if (open_) words_.push_back(std::move(word_));
+    if (words_.size() > most_words)
+      throw Error({.where = fmt::format("{}:{}", file_, line_),
+                   .what = fmt::format("has more than {} words", most_words),
+                   .way_out = "give the command line alone"});
     open_ = false;
     word_ = {};
   }
   void step() {
     const char c = text_[at_];
-    if (text_.substr(at_).starts_with("$((")) return copy_until("))");
-    if (text_.substr(at_).starts_with("${")) return copy_until("}");
+    if (const std::size_t end = behind_expansion(text_, at_); end > at_) return copy_to(end);
     if (c == '\\' && at_ + 1 < text_.size()) return escaped();
     if (c == '"' || c == '\'') return quoted(c);
     if (c == '#' && !open_) return comment();
@@ -204,16 +205,12 @@ class Splitter {
     if (ends)
       end_word();
     else
-      add(c);
+      open(), word_.text += c;
     advance();
   }
-  void copy_until(std::string_view end) {
-    const std::size_t found = text_.find(end, at_);
-    const std::size_t stop = found == std::string_view::npos ? text_.size() : found + end.size();
-    while (at_ < stop) {
-      add(text_[at_]);
-      advance();
-    }
+  void copy_to(std::size_t end) {
+    open();
+    while (at_ < end) word_.text += advance();
   }
   void escaped() {
     advance();
@@ -221,18 +218,21 @@ class Splitter {
     if (text_[at_] == '\n')
       end_word();
     else
-      add(text_[at_]);
+      open(), word_.text += text_[at_];
     advance();
   }
   void quoted(char quote) {
-    if (!open_) word_ = {.text = {}, .line = line_}, open_ = true;
+    open();
     word_.literal = word_.literal || quote == '\'';
     advance();
     while (at_ < text_.size() && text_[at_] != quote) {
-      const bool joins = quote == '"' && text_[at_] == '\\' && at_ + 1 < text_.size();
-      if (joins) advance();
-      word_.text += joins && text_[at_] == '\n' ? ' ' : text_[at_];
-      advance();
+      const std::size_t end = quote == '"' ? behind_expansion(text_, at_) : at_;
+      if (end > at_) {
+        copy_to(end);
+        continue;
+      }
+      if (quote == '"' && text_[at_] == '\\' && at_ + 1 < text_.size()) advance();
+      word_.text += advance();
     }
     if (at_ < text_.size()) advance();
   }
@@ -241,6 +241,7 @@ class Splitter {
   }
 
   std::string_view text_;
+  const std::string& file_;
   std::size_t at_ = 0;
   int line_ = 1;
   bool open_ = false;
@@ -248,33 +249,74 @@ class Splitter {
   std::vector<RawWord> words_;
 };
 
-/// The name of "NAME=value"; none of another word.
-std::optional<std::string> assigned_name(std::string_view word) {
+/// NAME=value or NAME+=value.
+struct Assignment {
+  std::string name;
+  bool appends = false;
+  std::string_view value;
+};
+
+std::optional<Assignment> assignment_of(std::string_view word) {
   std::size_t end = 0;
   while (end < word.size() && is_name(word[end])) ++end;
-  if (end == 0 || end >= word.size() || word[end] != '=') return std::nullopt;
-  return std::string(word.substr(0, end));
+  if (end == 0) return std::nullopt;
+  const std::string_view behind = word.substr(end);
+  if (!behind.starts_with("=") && !behind.starts_with("+=")) return std::nullopt;
+  const bool appends = behind.front() == '+';
+  return Assignment{.name = std::string(word.substr(0, end)),
+                    .appends = appends,
+                    .value = behind.substr(appends ? 2 : 1)};
 }
 
-}  // namespace
+class Reader {
+ public:
+  Reader(std::string_view text, const std::string& file) : file_(file), budget_(file) {
+    for (const RawWord& raw : Splitter(text, file).words()) add(raw);
+  }
 
-std::vector<ShellWord> shell_words(std::string_view text) {
-  Variables variables;
-  std::vector<ShellWord> words;
-  for (const RawWord& raw : Splitter(text).words()) {
-    const auto name = assigned_name(raw.text);
-    const std::string_view source =
-        name ? std::string_view(raw.text).substr(name->size() + 1) : std::string_view(raw.text);
-    const std::string value =
-        raw.literal ? std::string(source) : Expander(source, variables).expand();
-    if (name) variables.insert_or_assign(*name, value);
-    // A line is that of the word's beginning: what stands in quotes over several lines, too.
-    int line = raw.line;
+  ShellScript script() {
+    for (auto& [name, variable] : variables_)
+      script_.variables.emplace(name, std::move(variable.value));
+    return std::move(script_);
+  }
+
+ private:
+  void add(const RawWord& raw) {
+    script_.passes_arguments =
+        script_.passes_arguments || raw.text == "$@" || raw.text == "$*" || raw.text == "${@}";
+    const auto assignment = assignment_of(raw.text);
+    const std::string_view source = assignment ? assignment->value : std::string_view(raw.text);
+    Expander expander(variables_, budget_);
+    const std::string value = raw.literal ? std::string(source) : expander.expand(source);
+    if (assignment) assign(*assignment, value);
+    add_words(value, raw.line, expander.unsure());
+  }
+
+  void assign(const Assignment& assignment, std::string value) {
+    // A line is that of the word that is written: what a variable stands for is on its own.
+    std::ranges::replace(value, '\n', ' ');
+    const auto [found, fresh] = variables_.try_emplace(assignment.name);
+    Variable& variable = found->second;
+    budget_.take(value.size());
+    if (assignment.appends) {
+      variable.value += value;
+      return;
+    }
+    const bool goes_on = assignment.value.find("$" + assignment.name) != std::string_view::npos ||
+                         assignment.value.find("${" + assignment.name) != std::string_view::npos;
+    if (!fresh && !goes_on && variable.value != value) variable.has_several = true;
+    variable.value = std::move(value);
+  }
+
+  void add_words(std::string_view value, int line, const std::string& unsure) {
     std::string part;
     const auto end_part = [&] {
-      if (!part.empty() && words.size() < most_words)
-        words.push_back({.text = std::exchange(part, {}), .line = line});
-      part.clear();
+      if (!part.empty())
+        script_.words.push_back({.text = std::exchange(part, {}), .line = line, .unsure = unsure});
+      if (script_.words.size() > most_words)
+        throw Error({.where = fmt::format("{}:{}", file_, line),
+                     .what = fmt::format("has more than {} words", most_words),
+                     .way_out = "give the command line alone"});
     };
     for (const char c : value) {
       if (is_space(c))
@@ -285,7 +327,23 @@ std::vector<ShellWord> shell_words(std::string_view text) {
     }
     end_part();
   }
-  return words;
+
+  const std::string& file_;
+  Budget budget_;
+  Variables variables_;
+  ShellScript script_;
+};
+
+}  // namespace
+
+ShellScript read_shell(std::string_view text, const std::string& file) {
+  if (text.size() > most_bytes)
+    throw Error(
+        {.where = file,
+         .what = fmt::format("has {} bytes, and a script of Megatron-LM may have {} ({} MiB)",
+                             text.size(), most_bytes, most_bytes / mebibyte),
+         .way_out = "give a script with the command line alone"});
+  return Reader(text, file).script();
 }
 
 }  // namespace shardscope::megatron

@@ -56,7 +56,7 @@ Settings settings_of(const PublishedRow& row) {
 
 void expect_same(const PublishedRow& row, const Settings& settings) {
   ASSERT_EQ(why_not_predicted(row), "");
-  megatron::check(settings, "settings");
+  megatron::check(settings, {.otherwise = "settings"});
   const DividedTraining published = published_scenario(row);
   const DividedTraining training = megatron_training(settings, published.profile);
   EXPECT_EQ(training.tokens_per_step, published.tokens_per_step);
@@ -105,7 +105,8 @@ TEST(MegatronTraining, IsAPublishedRunOfContextParallelismInFp8) {
   row.precision = "fp8";
   Settings s = settings_of(row);
   s.shape.family = "llama";
-  s.gated = s.rotary = true;
+  s.gated = true;
+  s.positions = megatron::Positions::rotary;
   s.tied = false;
   s.attention = megatron::Attention::engine;
   s.context = 2;
@@ -123,7 +124,8 @@ TEST(MegatronTraining, IsAPublishedRunOfExperts) {
   Settings s = settings_of(row);
   s.shape.family = "mixtral";
   s.shape.experts = *row.experts;
-  s.gated = s.rotary = true;
+  s.gated = true;
+  s.positions = megatron::Positions::rotary;
   s.tied = false;
   s.expert = 4;
   s.distributed_optimizer = s.overlaps_gradients = s.overlaps_parameters = true;

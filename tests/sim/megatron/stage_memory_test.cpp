@@ -275,7 +275,8 @@ Settings llama(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std
              .ffn = ffn,
              .vocabulary = 128256,
              .head_size = hidden / heads};
-  s.gated = s.rotary = true;
+  s.gated = true;
+  s.positions = megatron::Positions::rotary;
   s.biases = s.layer_norm = s.tied = false;
   s.hidden_dropout = s.attention_dropout = 0;
   return of_simumax(s);

@@ -1,5 +1,6 @@
 #!/bin/bash
 # Llama 3 8B under Megatron-LM, one command on every node.
+export CUDA_DEVICE_MAX_CONNECTIONS=1
 GPUS_PER_NODE=8
 NUM_NODES=${NUM_NODES:-8}
 TP=4
