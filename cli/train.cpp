@@ -269,12 +269,15 @@ RoomForArenas host_room(const Mesh& mesh, int first_rank, int ranks_here) {
           .available = each};
 }
 
-RoomForArenas gpu_room(int index) {
+/// Of one rank's GPU: other ranks have GPUs of their own.
+RoomForArenas gpu_room(const Mesh& mesh, int rank, int index) {
   const CudaMemory memory = probe_cuda_memory(index);
-  return {.where = "GPU memory",
-          .room = fmt::format("{} that are free of {}", rounded_text(memory.free),
-                              rounded_text(memory.total)),
-          .available = memory.free};
+  RoomForArenas room{.where = "GPU memory",
+                     .room = fmt::format("{} that are free of {}", rounded_text(memory.free),
+                                         rounded_text(memory.total)),
+                     .available = memory.free};
+  if (mesh.pipeline > 1) room.stages = {pipeline_rank(mesh, rank)};
+  return room;
 }
 
 /// Before the first step, and before older results are taken away.
@@ -282,7 +285,7 @@ void check_memory(const NativeScenario& scenario, const Environment& environment
   const bool on_gpu = scenario.job.device == "cuda";
   const int first_here = environment.rank - environment.local_rank;
   require_fit(scenario, {.kind = scenario.job.device},
-              on_gpu ? gpu_room(environment.local_rank)
+              on_gpu ? gpu_room(scenario.strategy.mesh, environment.rank, environment.local_rank)
                      : host_room(scenario.strategy.mesh, first_here, ranks_here));
 }
 

@@ -99,7 +99,7 @@ void require_fit(const NativeScenario& scenario, const DeviceKind& device,
   const std::string bytes = rounded_text(needed(scenario, device, room));
   throw Error(
       {.where = room.where,
-       .what = room.stages.empty()
+       .what = room.stages.size() < 2
                    ? fmt::format("an arena of {} does not fit in the {}", bytes, room.room)
                    : fmt::format("the arenas of {} ranks, {} together, do not fit in the {}",
                                  room.stages.size(), bytes, room.room),

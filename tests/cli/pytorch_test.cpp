@@ -84,6 +84,20 @@ TEST_F(Pytorch, TorchtitanAllocatesWhatItsRecordingDid) {
   }
 }
 
+// Each rank has 8 columns of a layer. torch 2.15, _meta_registrations.py, _check_scaled_mm_sizes:
+// "Expected both dimensions of mat2 to be divisible by 16".
+TEST_F(Pytorch, TorchtitanRefusesFloat8LayersThatSixteenDoesNotDivide) {
+  workplace_.write("config.json",
+                   R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
+ "vocab_size": 1024, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1,
+ "num_attention_heads": 8, "num_key_value_heads": 8, "tie_word_embeddings": false})");
+  const Outcome outcome = workplace_.run(
+      "simulate --runtime torchtitan --model config.json --mesh shard=2,tensor=8 --batch 2 "
+      "--seq 64 --strategy shard_grad_op --attention flash --float8 tensorwise --cluster h100_sxm");
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_THAT(outcome.errors, HasSubstr("float8: PyTorch multiplies in 8 bits where 16 divides"));
+}
+
 std::string with_layers(std::string config, int layers) {
   const std::string key = "\"num_hidden_layers\": ";
   return config.replace(config.find(key) + key.size(), 1, std::to_string(layers));

@@ -179,7 +179,7 @@ TEST_F(Training, AStageThatDoesNotFitTheHostIsOneLineBeforeARankStarts) {
   workplace_.write(
       "huge/config.json",
       R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 256,
- "n_positions": 8, "n_embd": 8192, "n_layer": 64, "n_head": 8})");
+ "n_positions": 8, "n_embd": 262144, "n_layer": 64, "n_head": 8})");
   const Outcome outcome = train(
       "--model huge --strategy no_shard --ranks 2 --mesh pipeline=2 --pipeline-stages 0,64 "
       "--batch 1 --accumulate 2 --seq 8 -o run");

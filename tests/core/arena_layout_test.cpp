@@ -106,6 +106,35 @@ TEST(ArenaLayout, IsThatOfThePlainRuleWhereThatWastesNothing) {
   EXPECT_GT(compared, 50);
 }
 
+TEST(ArenaLayout, KeepsAGapBehindBuffersOfAnySizeThatLiveTogether) {
+  constexpr Bytes gap{64};
+  std::mt19937 random(3);
+  for (int i = 0; i < 100; ++i) {
+    Schedule schedule = random_schedule(random);
+    for (Buffer& buffer : schedule.buffers) {
+      buffer.bytes = {static_cast<std::int64_t>(random() % 5 == 0 ? 0 : random() % 3000)};
+      buffer.on_host = random() % 8 == 0;
+    }
+    const ArenaLayout layout = arena_layout(schedule, gap);
+    for (std::size_t a = 0; a < schedule.buffers.size(); ++a) {
+      const Buffer& x = schedule.buffers[a];
+      if (x.on_host) continue;
+      EXPECT_EQ(layout.offset[a].count % 64, 0);
+      EXPECT_LE(layout.offset[a] + x.bytes, layout.size);
+      for (std::size_t b = 0; b < a; ++b) {
+        const Buffer& y = schedule.buffers[b];
+        const Placed p = life_of(x), q = life_of(y);
+        if (y.on_host || p.first > q.last || q.first > p.last) continue;
+        if (x.bytes == Bytes{} || y.bytes == Bytes{}) continue;
+        EXPECT_TRUE(layout.offset[a] + x.bytes + gap <= layout.offset[b] ||
+                    layout.offset[b] + y.bytes + gap <= layout.offset[a])
+            << a << " and " << b;
+      }
+    }
+  }
+  EXPECT_EQ(arena_layout(Schedule{}).size, Bytes{});
+}
+
 TEST(ArenaLayout, FitsWhereItIsNoLarger) {
   std::mt19937 random(2);
   for (int i = 0; i < 50; ++i) {

@@ -274,7 +274,7 @@ class RanksBench:
             self.guarded(f"losses of {strategy} on {ranks} with {settings}",
                          lambda: self.check_losses(strategy, ranks, expected, settings))
         for schedule, strategy, mesh, checkpointing in PIPELINES:
-            self.guarded(f"pipeline {schedule} with {strategy}",
+            self.guarded(f"pipeline {schedule} with {strategy} on {mesh}, checkpointing {checkpointing}",
                          lambda: self.check_pipeline(schedule, strategy, mesh, checkpointing, expected))
         self.guarded("the same bits twice", self.check_same_bits)
         self.guarded("a rank that is killed",

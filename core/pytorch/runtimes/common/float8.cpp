@@ -4,6 +4,9 @@
 #include <limits>
 #include <optional>
 
+#include <fmt/format.h>
+
+#include "core/base/error.h"
 #include "core/pytorch/engine/aten/foreach.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/dispatch.h"
@@ -163,6 +166,18 @@ Dtype dtype_of_product(const Layer& layer, Dtype dtype) {
   return by_rows && (dtype == Dtype::float16 || dtype == Dtype::float32) ? Dtype::bfloat16 : dtype;
 }
 
+/// As torch._scaled_mm checks. Source: torch 2.15 _meta_registrations.py, _check_scaled_mm_sizes.
+void check_sizes(const Tensor& a, const Tensor& b) {
+  constexpr std::int64_t divisor = 16;
+  if (a.size(1) % divisor == 0 && b.size(0) % divisor == 0 && b.size(1) % divisor == 0) return;
+  throw Error(
+      {.where = "float8",
+       .what = fmt::format("PyTorch multiplies in 8 bits where 16 divides the inner size and the "
+                           "columns, and a rank has a product of {} x {} by {} x {}",
+                           a.size(0), a.size(1), b.size(0), b.size(1)),
+       .way_out = "give another --mesh, --batch or --seq, or leave float8 out"});
+}
+
 /// float8_mm: row-major by column-major, as the tensor cores take them.
 Tensor scaled_product(Session& s, const Layer& layer, const Float8Tensor& a, const Float8Tensor& b,
                       Dtype dtype, bool fast_accumulation) {
@@ -172,6 +187,7 @@ Tensor scaled_product(Session& s, const Layer& layer, const Float8Tensor& a, con
     a_data = padded(s, a_data, 1);
     b_data = padded(s, b_data, 0);
   }
+  check_sizes(a_data, b_data);
   if (!is_row_major(a_data)) a_data = contiguous(s, a_data);
   if (is_row_major(b_data)) b_data = t(s, contiguous(s, t(s, b_data)));
   Tensor a_inverse = reciprocal(s, a.scale);
