@@ -7,10 +7,11 @@ const std::vector<ModelFamily>& model_families() {
       bert_family(),     bloom_family(),       deepseek_v3_family(), gemma_family(),
       gemma2_family(),   gemma3_text_family(), glm4_family(),        gpt2_family(),
       gpt_neox_family(), gpt_oss_family(),     gptj_family(),        granite_family(),
-      llama_family(),    mistral_family(),     mixtral_family(),     olmo2_family(),
-      opt_family(),      phi_family(),         phi3_family(),        qwen_family(),
-      qwen2_family(),    qwen3_family(),       qwen3_moe_family(),   roberta_family(),
-      smollm3_family(),  stablelm_family(),    starcoder2_family(),  t5_family()};
+      litgpt_family(),   llama_family(),       mistral_family(),     mixtral_family(),
+      olmo2_family(),    opt_family(),         phi_family(),         phi3_family(),
+      qwen_family(),     qwen2_family(),       qwen3_family(),       qwen3_moe_family(),
+      roberta_family(),  smollm3_family(),     stablelm_family(),    starcoder2_family(),
+      t5_family()};
   return families;
 }
 

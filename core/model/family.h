@@ -63,6 +63,7 @@ ModelFamily gpt_neox_family();
 ModelFamily gpt_oss_family();
 ModelFamily gptj_family();
 ModelFamily granite_family();
+ModelFamily litgpt_family();
 ModelFamily llama_family();
 ModelFamily mistral_family();
 ModelFamily mixtral_family();

@@ -103,7 +103,8 @@ class Phases {
   /// Weights that are loaded may train as they are.
   bool adapts() const {
     const auto& tuning = setup_.fine_tuning;
-    return tuning && (tuning->adapter || tuning->litgpt_adapter || tuning->quantization);
+    return tuning && (tuning->adapter || tuning->litgpt_adapter || tuning->litgpt_lora ||
+                      tuning->quantization);
   }
 
   void set_up() {

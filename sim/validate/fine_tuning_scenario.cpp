@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/config/megatron/model_shape.h"
 #include "core/pytorch/runtimes/training/requested_setup.h"
 #include "sim/hardware/builtin_profiles.h"
 #include "sim/validate/fine_tuning_stack.h"
@@ -105,7 +106,7 @@ bool is_quantized(const FineTuningRow& row) {
 }
 
 bool stack_is_unsloth(const FineTuningRow& row) {
-  const FineTuningStack* stack = fine_tuning_stack(repository_of(row));
+  const FineTuningStack* stack = fine_tuning_stack(row.source);
   return stack != nullptr && stack->unsloth;
 }
 
@@ -142,13 +143,14 @@ bool is_compiled(const FineTuningRow& row) {
 /// litgpt's own adapters.
 bool is_prompt_adapter(const FineTuningRow& row) {
   if (row.method != "adapter" && row.method != "adapter_v2") return false;
-  const FineTuningStack* stack = fine_tuning_stack(repository_of(row));
+  const FineTuningStack* stack = fine_tuning_stack(row.source);
   return stack != nullptr && stack->prompt_adapters;
 }
 
 std::string why_other_method(const FineTuningRow& row) {
-  if (holds(row.precision, "FP8") || holds(row.precision, "float8") ||
-      holds(row.precision, "MXFP8"))
+  const FineTuningStack* stack = fine_tuning_stack(row.source);
+  const bool torchao = holds(row.precision, "float8") && stack != nullptr && stack->torchtitan;
+  if (holds(row.precision, "FP8") || (holds(row.precision, "float8") && !torchao))
     return "FP8 is not modelled here";
   if (holds(row.precision, "int8 weight-only")) return "quantised training is not modelled";
   if (row.method.ends_with(" GRPO"))
@@ -169,7 +171,14 @@ bool partitions_quantized(const FineTuningRow& row, const FineTuningStack& stack
   return holds(row.strategy, "ZeRO-3") && !is_packed(row) && stack.storage == Dtype::bfloat16;
 }
 
+/// A whole model that Megatron-LM trains with tensor parallelism alone.
+bool by_megatron(const FineTuningRow& row, const FineTuningStack& stack) {
+  return stack.runs_megatron && row.method == "full" && row.gpus && !holds(row.strategy, "EP=") &&
+         !holds(row.strategy, "PP=") && number_after(row.strategy, "TP=").value_or(0) > 0;
+}
+
 std::string why_other_strategy(const FineTuningRow& row, const FineTuningStack& stack) {
+  if (by_megatron(row, stack)) return {};
   for (const std::string_view word : {"Megatron", "sequence parallel", "TP", "EP", "pp-"})
     if (holds(row.strategy, word)) return fmt::format("the strategy \"{}\"", row.strategy);
   if (holds(row.strategy, "ZeRO") && is_quantized(row) &&
@@ -198,6 +207,10 @@ std::vector<std::string> split(std::string_view list) {
   return names;
 }
 
+bool is_gemma_of_litgpt(const FineTuningRow& row) {
+  return holds(row.notes, "config_hub/finetune/gemma");
+}
+
 /// "targets=v_proj+q_proj" of the notes; litgpt's configs of small models adapt every layer.
 std::string targets_of(const FineTuningRow& row, const FineTuningStack& stack) {
   constexpr std::string_view key = "targets=";
@@ -207,14 +220,20 @@ std::string targets_of(const FineTuningRow& row, const FineTuningStack& stack) {
   }
   if (holds(row.notes, "q,v")) return "q_proj+v_proj";
   if (holds(row.notes, "config_hub/finetune/tiny-llama") ||
-      holds(row.notes, "config_hub/finetune/phi"))
+      holds(row.notes, "config_hub/finetune/phi") || is_gemma_of_litgpt(row))
     return "all-linear";
   return std::string(stack.targets);
 }
 
+/// config_hub/finetune/gemma-2b/lora.yaml and its neighbours: lora_dropout.
+double dropout_of(const FineTuningRow& row, const FineTuningStack& stack) {
+  constexpr double of_gemma = 0.1;
+  return is_gemma_of_litgpt(row) ? of_gemma : stack.dropout;
+}
+
 LoraConfig adapter_of(const FineTuningRow& row, const FineTuningStack& stack,
                       std::string_view family) {
-  LoraConfig lora{.rank = rank_of(row, stack), .dropout = stack.dropout};
+  LoraConfig lora{.rank = rank_of(row, stack), .dropout = dropout_of(row, stack)};
   const std::string targets = targets_of(row, stack);
   lora.all_linear = targets == "all-linear";
   if (!lora.all_linear) lora.targets.names = split(targets);
@@ -227,12 +246,42 @@ LoraConfig adapter_of(const FineTuningRow& row, const FineTuningStack& stack,
   return lora;
 }
 
+eager::LitgptLora litgpt_lora_of(const FineTuningRow& row, const FineTuningStack& stack) {
+  const bool all = targets_of(row, stack) == "all-linear";
+  return {.rank = rank_of(row, stack),
+          .dropout = dropout_of(row, stack),
+          .key = all,
+          .projection = all,
+          .mlp = all,
+          .head = all};
+}
+
 bool is_of(const FineTuningRow& row, std::string_view part) {
   return !part.empty() && holds(row.source, part);
 }
 
 bool is_recent(const FineTuningRow& row, const FineTuningStack& stack) {
   return is_of(row, stack.recent_part);
+}
+
+/// What ms-swift gives Megatron-LM, and its examples with tensor parallelism: --sequence_parallel.
+megatron::Settings megatron_settings(const FineTuningRow& row, const JsonValue& config) {
+  megatron::Settings settings;
+  settings.shape.seq = *row.seq;
+  megatron::take_model(config, settings);
+  settings.world = static_cast<int>(*row.gpus);
+  settings.tensor = *number_after(row.strategy, "TP=");
+  settings.sequence_parallel = settings.tensor > 1;
+  settings.distributed_optimizer = true;
+  settings.micro_batch = *row.micro_batch;
+  settings.global_batch = 2 * settings.micro_batch * settings.data();
+  settings.attention = megatron::Attention::flash;
+  settings.fused_loss = false;  // cross_entropy_fusion_impl: native
+  settings.recompute = holds(row.checkpointing, "full")        ? megatron::Recompute::full
+                       : holds(row.checkpointing, "selective") ? megatron::Recompute::selective
+                                                               : megatron::Recompute::none;
+  megatron::check(settings, "the row");
+  return settings;
 }
 
 Dtype dtype_of_base(const FineTuningRow& row) {
@@ -318,9 +367,9 @@ class Builder {
  public:
   explicit Builder(const FineTuningRow& row)
       : row_(row),
-        stack_(*fine_tuning_stack(repository_of(row))),
+        stack_(*fine_tuning_stack(row.source)),
         known_(*known_model(row.model, stack_.model)),
-        base_(in_dtype(known_.model, dtype_of_base(row))) {}
+        base_(in_dtype(known_.model, stack_.torchtitan ? Dtype::float32 : dtype_of_base(row))) {}
 
   FineTuningScenario build() {
     result_.config = known_.config;
@@ -328,6 +377,11 @@ class Builder {
     result_.profile = profile_of(*card_of(row_.gpu), row_.gpu, assumed);
     set_host();
     assumed.push_back(fmt::format("as {} trains ({})", stack_.repository, stack_.document));
+    if (by_megatron(row_, stack_)) {
+      result_.training.setup.world = static_cast<int>(*row_.gpus);
+      result_.megatron = megatron_settings(row_, result_.config);
+      return std::move(result_);
+    }
     result_.loads_in_shards =
         is_quantized(row_) && (holds(row_.strategy, "FSDP") || partitions_quantized(row_, stack_));
     const auto tuning = tuning_of();
@@ -351,6 +405,8 @@ class Builder {
  private:
   eager::TrainingSetup& setup() { return result_.training.setup; }
 
+  bool runs_litgpt() const { return base_.family == "litgpt"; }
+
   /// Views and backward keep their shares of an operator's time.
   void set_host() {
     if (stack_.host_operation == 0 || !result_.profile.host) return;
@@ -365,7 +421,14 @@ class Builder {
     eager::FineTuningSetup tuning;
     tuning.base = std::make_shared<const Model>(base_);
     if (is_quantized(row_)) tuning.quantization = quantization_of(row_, stack_);
-    if (is_lora(row_))
+    if (is_quantized(row_) && runs_litgpt()) {
+      // lightning_fabric 2.2, plugins/precision/bitsandbytes.py.
+      tuning.quantization->quantized_from = Dtype::float16;
+      tuning.quantization->quantizes_output = true;
+    }
+    if (is_lora(row_) && runs_litgpt())
+      tuning.litgpt_lora = litgpt_lora_of(row_, stack_);
+    else if (is_lora(row_))
       tuning.adapter = adapter_of(row_, stack_, base_.family);
     else
       tuning.litgpt_adapter = eager::LitgptAdapter{.of_version_2 = row_.method == "adapter_v2"};
@@ -471,7 +534,8 @@ class Builder {
     // torchtune compiles each layer and the loss, others the model.
     if (is_compiled(row_))
       setup().compiled =
-          scope_for_class(stack_.float_logits ? CompileScope::blocks_and_loss : CompileScope::model,
+          scope_for_class(stack_.float_logits || stack_.torchtitan ? CompileScope::blocks_and_loss
+                                                                   : CompileScope::model,
                           base_.class_name);
     if (holds(row_.strategy, "offload"))
       loop.optimizer.implementation = eager::OptimizerImplementation::loop;
@@ -484,6 +548,15 @@ class Builder {
     else if (!is_recent(row_, stack_))
       setup().model.loss = stack_.loss;
     setup().model.float_logits = stack_.float_logits;
+    if (runs_litgpt()) {
+      constexpr std::int64_t chunk = 128;  // lm_head_chunk_size, chunk_size
+      loop.divides_in_backward = true;
+      loop.loss_chunk_tokens = chunk;
+      if (is_lora(row_) || is_prompt_adapter(row_)) setup().model.logit_chunk_tokens = chunk;
+      // instantiate_bnb_optimizer, whatever class the recipe names.
+      if (is_quantized(row_))
+        loop.optimizer.bitsandbytes = eager::BitsAndBytesOptimizer{.bits = 32, .paged = true};
+    }
     loop.steps_in_backward = ablation_step(row_) >= steps_in_backward_from && !is_lora(row_);
     loop.offloads_activations =
         ablation_step(row_) >= offloads_from || holds(row_.notes, "activation_offloading");
@@ -504,8 +577,19 @@ class Builder {
   }
 
   void set_whole_model() {
-    if (!checkpoints(row_)) return;
-    setup().checkpointing = eager::checkpointing_of(result_.model, {.every = 1});
+    setup().model.torchtitan_attention = stack_.torchtitan;
+    if (holds(row_.precision, "float8")) {
+      // benchmarks/float8/training/llama3.sh: what goes with each recipe.
+      using enum eager::parallel::Float8Recipe;
+      const bool by_tensors = holds(row_.precision, "tensorwise");
+      setup().float8 = {.recipe = by_tensors ? tensorwise : rowwise,
+                        .fsdp_all_gather = by_tensors,
+                        .precompute_scale = by_tensors};
+    }
+    const bool selective = row_.checkpointing == "selective (per-op)";
+    if (!checkpoints(row_) && !selective) return;
+    setup().checkpointing =
+        eager::checkpointing_of(result_.model, {.every = 1, .selective = selective});
   }
 
   const FineTuningRow& row_;
@@ -520,7 +604,7 @@ class Builder {
 std::string why_not_predicted(const FineTuningRow& row) {
   if (!row.unreadable.empty()) return row.unreadable;
   if (!row.peak_gib && !row.out_of_memory) return "no memory is stated";
-  const FineTuningStack* stack = fine_tuning_stack(repository_of(row));
+  const FineTuningStack* stack = fine_tuning_stack(row.source);
   if (std::string why = why_other_method(row); !why.empty()) return why;
   if (!stack) return fmt::format("the settings of {} are not known", repository_of(row));
   if (std::string why = why_other_strategy(row, *stack); !why.empty()) return why;
@@ -533,6 +617,9 @@ std::string why_not_predicted(const FineTuningRow& row) {
   if (!card_of(row.gpu)) return fmt::format("no figures of a GPU \"{}\"", row.gpu);
   const auto known = known_model(row.model, stack->model);
   if (!known) return fmt::format("the shape of {} is not known", row.model);
+  if (row.checkpointing.starts_with("selective") && !stack->torchtitan)
+    return fmt::format("checkpointing \"{}\" of {} is not known", row.checkpointing,
+                       stack->repository);
   if (stack->unsloth && (!is_lora(row) || !eager::has_unsloth_patches(known->model.family)))
     return fmt::format("Unsloth's method {} is not modelled for {}", row.method,
                        known->model.family);

@@ -1,9 +1,11 @@
 // The training of a published fine-tuning run: what its row says, and what its source says of all.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/config/megatron/settings.h"
 #include "core/format/json_reader.h"
 #include "core/model/model.h"
 #include "core/pytorch/runtimes/training/training_setup.h"
@@ -20,6 +22,8 @@ struct FineTuningScenario {
   HardwareProfile profile;
   /// A quantised base that no device holds whole while it is loaded: its layers come one by one.
   bool loads_in_shards = false;
+  /// Megatron-LM trains `config`'s model; only config, profile and world are then filled in beside.
+  std::optional<megatron::Settings> megatron = {};
 };
 
 /// Why the row is no run that can be predicted: "no memory is stated"; "" where it can.

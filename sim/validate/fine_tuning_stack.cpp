@@ -16,7 +16,7 @@ constexpr KnownModelForm unsloth_form{.splits_projections = true, .positions = 3
 /// 10/45 each: 23 us an operator.
 constexpr double qwen_host_operation = 23;
 
-constexpr std::array<FineTuningStack, 10> stacks{
+constexpr std::array<FineTuningStack, 12> stacks{
     {{.repository = "Lightning-AI/litgpt",
       .document = "litgpt/finetune/lora.py and config_hub",
       .targets = "q_proj+v_proj",
@@ -28,8 +28,8 @@ constexpr std::array<FineTuningStack, 10> stacks{
       .holds_logits = true,
       .longest_first_part = "resource-tables",  // get_longest_seq_length of 2023
       .flattens = true,
-      .model = {.may_tie = false, .fused_gelu = true},  // litgpt/model.py
-      .keeps_inputs = true,                             // bitsandbytes 0.41.1, later 0.42.0
+      .model = {.may_tie = false, .fused_gelu = true, .litgpt = true},
+      .keeps_inputs = true,  // bitsandbytes 0.41.1, later 0.42.0
       .micro_batches = 2,
       .prompt_adapters = true},
      {.repository = "AnswerDotAI/fsdp_qlora",
@@ -79,7 +79,8 @@ constexpr std::array<FineTuningStack, 10> stacks{
       .dropout = 0.05,
       .double_quantization = true,
       .micro_batches = 16,
-      .compares_logits = true},  // trainers/rlhf_trainer/dpo_trainer.py
+      .compares_logits = true,  // trainers/rlhf_trainer/dpo_trainer.py
+      .runs_megatron = true},   // megatron/arguments/megatron_args.py
      {.repository = "axolotl-ai-cloud/axolotl",
       .document = "examples, lora_target_linear",
       .dropout = 0.05,
@@ -101,6 +102,20 @@ constexpr std::array<FineTuningStack, 10> stacks{
       .rank = 4,
       .targets = "q_proj+v_proj",
       .reentrant = true},
+     {.repository = "pytorch/ao",
+      .part = "docs/source/workflows/training.md",
+      .document = "benchmarks/float8/training/llama3.sh: torchtitan's llama3_8b.toml",
+      .loss_in_model = false,
+      .fused_adamw = true,
+      .torchtitan = true},
+     {.repository = "pytorch/ao",
+      .part = "torchao/prototype/quantized_training",
+      // 9acc9a4d, with transformers 4.44 and _AdamW, whose step is one compiled graph.
+      .document = "benchmarks/quantized_training/pretrain_llama2.py",
+      .pure = true,
+      .loss = eager::LanguageLoss::floated,
+      .fused_adamw = true,
+      .prints_allocated = true},
      {.repository = "unslothai/notebooks",
       .document = "unsloth 2026.8.11: r 16 on all linear layers, xformers",
       .rank = 16,
@@ -117,9 +132,10 @@ constexpr std::array<FineTuningStack, 10> stacks{
 
 }  // namespace
 
-const FineTuningStack* fine_tuning_stack(std::string_view repository) {
+const FineTuningStack* fine_tuning_stack(std::string_view source) {
+  const std::string_view repository = source.substr(0, source.find(' '));
   const auto found = std::find_if(stacks.begin(), stacks.end(), [&](const FineTuningStack& stack) {
-    return stack.repository == repository;
+    return stack.repository == repository && source.find(stack.part) != std::string_view::npos;
   });
   return found == stacks.end() ? nullptr : &*found;
 }

@@ -12,6 +12,7 @@ namespace shardscope {
 
 struct FineTuningStack {
   std::string_view repository;  ///< "Lightning-AI/litgpt"
+  std::string_view part = {};   ///< of the source, of one that has several stacks
   std::string_view document;    ///< where the defaults stand
   std::int64_t rank = 8;
   std::string_view targets = "all-linear";  ///< of LoRA, with + between names
@@ -51,10 +52,15 @@ struct FineTuningStack {
   bool compares_logits = false;  ///< DPO of pairs by whole logits, with the adapter off or a copy
   /// Of its machine, microseconds of the host for an operator of a forward; 0: the card's profile.
   double host_operation = 0;
+  bool runs_megatron = false;  ///< whole models, with Megatron-LM's distributed optimizer
+  /// torchtitan's loop and attention: weights and reductions in float32, computed in bfloat16.
+  bool torchtitan = false;
+  /// Its figures are torch.cuda.max_memory_allocated() / 1e9.
+  bool prints_allocated = false;
   bool prompt_adapters = false;  ///< methods "adapter" and "adapter_v2" are litgpt's
 };
 
-/// None for a repository whose settings are not known.
-const FineTuningStack* fine_tuning_stack(std::string_view repository);
+/// By a row's source. None for one whose settings are not known.
+const FineTuningStack* fine_tuning_stack(std::string_view source);
 
 }  // namespace shardscope

@@ -9,8 +9,10 @@
 #include "core/base/error.h"
 #include "core/base/median.h"
 #include "core/base/refusal.h"
+#include "sim/megatron/prediction.h"
 #include "sim/planner/memory_play.h"
 #include "sim/validate/fine_tuning_scenario.h"
+#include "sim/validate/fine_tuning_stack.h"
 
 namespace shardscope {
 namespace {
@@ -105,10 +107,22 @@ double rate_of(const Summary& summary, const FineTuningScenario& scenario) {
   return summary.tokens_per_s / scenario.training.setup.world;
 }
 
+void predict_with_megatron(const FineTuningScenario& scenario, ValidatedFineTuning& result) {
+  const std::vector<Prediction> stages =
+      predict_megatron(*scenario.megatron, result.assumed, scenario.profile);
+  result.predicted = Bytes{};
+  for (const Prediction& stage : stages) {
+    result.fits = result.fits && stage.summary.fits;
+    result.predicted = std::max(*result.predicted, peak_of(stage.summary, result.kind));
+  }
+  result.predicted_rate = rate_of(stages.front().summary, scenario);
+}
+
 void predict(const FineTuningRow& row, ValidatedFineTuning& result) {
   const FineTuningScenario scenario = fine_tuning_scenario(row);
   result.assumed = scenario.training.assumed;
   if (is_sum(row)) result.assumed.emplace_back("the memory is the sum over the GPUs");
+  if (scenario.megatron) return predict_with_megatron(scenario, result);
   if (scenario.loads_in_shards) {
     predict_sharded(scenario, result);
     if (result.measured_rate)
@@ -182,8 +196,13 @@ ValidatedFineTuning validate_row(const FineTuningRow& row) {
                              .strategy = row.strategy,
                              .kind = memory_kind_of(row.memory_kind),
                              .out_of_memory = row.out_of_memory};
+  const FineTuningStack* stack = fine_tuning_stack(row.source);
+  const bool allocated = stack && stack->prints_allocated;
+  if (allocated) result.kind = MemoryKind::allocated;
+  constexpr double bytes_of_gb = 1e9;
+  const double unit = allocated ? bytes_of_gb : bytes_of_gib;
   if (row.peak_gib)
-    result.measured = Bytes{static_cast<std::int64_t>(std::llround(*row.peak_gib * bytes_of_gib))};
+    result.measured = Bytes{static_cast<std::int64_t>(std::llround(*row.peak_gib * unit))};
   if (result.measured && row.gpus && is_sum(row))
     result.measured = Bytes{result.measured->count / *row.gpus};
   result.measured_rate = measured_tokens_per_s(row);

@@ -140,7 +140,48 @@ std::string qwen_config(const PublishedShape& shape) {
       shape.vocabulary);
 }
 
+/// What litgpt's Config has beside the sizes. Source: litgpt 00af8b0d, config.py.
+struct LitgptKind {
+  std::string_view name;  ///< of a family, or the beginning of a shape's name
+  std::string_view norm, feed_forward;
+  bool parallel = false, shared_norm = false, bias = false, head_bias = false, scales = false;
+  double turned = 1;
+};
+constexpr std::array<LitgptKind, 10> litgpt_kinds{
+    {{"falcon7b", "LayerNorm", "GptNeoxMLP", true, true},
+     {"falcon40b", "LayerNorm", "GptNeoxMLP", true, false},
+     {"phi2", "LayerNorm", "GptNeoxMLP", true, true, true, true, false, 0.4},
+     {"llama", "RMSNorm", "LLaMAMLP"},
+     {"mistral", "RMSNorm", "LLaMAMLP"},
+     {"phi3", "RMSNorm", "LLaMAMLP"},
+     {"gemma", "RMSNorm", "GemmaMLP", false, false, false, false, true},
+     {"phi", "LayerNorm", "GptNeoxMLP", true, true, true, true, false, 0.5},
+     {"gpt_neox", "LayerNorm", "GptNeoxMLP", true, false, true, false, false, 0.25},
+     {"stablelm", "LayerNorm", "LLaMAMLP", false, false, false, false, false, 0.25}}};
+
+/// Null: litgpt's model of it is not known.
+const LitgptKind* litgpt_kind(const PublishedShape& shape) {
+  for (const LitgptKind& kind : litgpt_kinds)
+    if (kind.name == shape.name || kind.name == shape.family) return &kind;
+  return nullptr;
+}
+
+std::string litgpt_config(const PublishedShape& shape, const LitgptKind& kind) {
+  return fmt::format(
+      R"({{"model_type": "litgpt", "hidden_size": {}, "num_hidden_layers": {}, "num_attention_heads": {},
+"num_key_value_heads": {}, "head_dim": {}, "intermediate_size": {}, "vocab_size": {},
+"norm_class_name": "{}", "mlp_class_name": "{}", "parallel_residual": {}, "shared_attention_norm": {},
+"bias": {}, "lm_head_bias": {}, "scale_embeddings": {}, "rotary_percentage": {:.2f},
+"torch_dtype": "bfloat16"}})",
+      shape.hidden, shape.layers, shape.heads, shape.kv_heads,
+      shape.head > 0 ? shape.head : shape.hidden / shape.heads, shape.ffn, shape.vocabulary,
+      kind.norm, kind.feed_forward, kind.parallel, kind.shared_norm, kind.bias, kind.head_bias,
+      kind.scales, kind.turned);
+}
+
 std::string config_of(const PublishedShape& shape, const KnownModelForm& form) {
+  if (const LitgptKind* kind = form.litgpt ? litgpt_kind(shape) : nullptr)
+    return litgpt_config(shape, *kind);
   if (shape.family == "qwen") return qwen_config(shape);
   const std::string head =
       shape.head > 0 ? fmt::format("\"head_dim\": {}, ", shape.head) : std::string();

@@ -101,12 +101,68 @@ std::int64_t trained_of(const FineTuningRow& row) {
   return fine_tuning_scenario(row).model.trainable_elements();
 }
 
-// litgpt prints 4,194,304 trainable parameters for LoRA of rank 8 on query and value.
+// What litgpt prints for LoRA of rank 8 on query and value.
 TEST(FineTuningScenario, TrainsAsManyParametersAsLitgptPrints) {
-  EXPECT_EQ(trained_of(row_of("Lightning-AI/litgpt tutorials,Llama 2 7 B,lora,bf16-true,1,"
-                              "A100-SXM4-40GB,single device,2,1304,off,AdamW,27.074,allocated,"
-                              "LoRA r=8 on q;v")),
-            4'194'304);
+  const auto trained = [](const std::string& model) {
+    return trained_of(row_of("Lightning-AI/litgpt tutorials," + model +
+                             ",lora,bf16-true,1,A100-SXM4-40GB,single device,2,1304,off,AdamW,"
+                             "27.074,allocated,LoRA r=8 on q;v"));
+  };
+  EXPECT_EQ(trained("Llama 2 7 B"), 4'194'304);
+  EXPECT_EQ(trained("Llama 2 13 B"), 6'553'600);
+  EXPECT_EQ(trained("phi-1.5 1.3 B"), 1'572'864);
+  EXPECT_EQ(trained("StableLM Alpha 3 B"), 2'097'152);
+  EXPECT_EQ(trained("Falcon 40 B"), 12'042'240);
+}
+
+// litgpt's own model of each has as many parameters as transformers', but for a head that is not
+// tied and, in Falcon, biases of norms.
+TEST(KnownModel, HasLitgptsLayers) {
+  const auto elements = [](std::string_view name) {
+    return known_model(name, {.may_tie = false, .litgpt = true})->model.parameter_elements();
+  };
+  EXPECT_EQ(elements("Llama-2-7b"), 6'738'415'616);
+  EXPECT_EQ(elements("mistral-7b"), 7'241'732'096);
+  EXPECT_EQ(elements("Phi-3-mini-4k-instruct"), 3'821'079'552);
+  EXPECT_EQ(elements("phi-1.5"), 1'418'270'720);
+  EXPECT_EQ(elements("pythia-6.9b"), 6'857'302'016);
+  EXPECT_EQ(elements("llama-3.2-3b"), 3'212'749'824 + std::int64_t{128'256} * 3'072);
+}
+
+// lightning_fabric 2.2 quantises a copy in float16, the head too; litgpt trains with PagedAdamW
+// whatever its file names.
+TEST(FineTuningScenario, QuantizesAsLightningDoes) {
+  const FineTuningScenario scenario = fine_tuning_scenario(row_of(
+      "Lightning-AI/litgpt config_hub,llama-2-7b,qlora,bf16-true + bnb.nf4,1,A10G-24GB,single "
+      "device,2,512,off,torch.optim.AdamW,12.74,allocated,lora_r=32"));
+  const Quantization& quantization = *scenario.training.setup.fine_tuning->quantization;
+  EXPECT_EQ(quantization.quantized_from, Dtype::float16);
+  EXPECT_TRUE(quantization.quantizes_output);
+  EXPECT_EQ(scenario.training.setup.loop.optimizer.bitsandbytes,
+            (eager::BitsAndBytesOptimizer{.bits = 32, .paged = true}));
+}
+
+// torchtitan's llama3_8b.toml under torchao's benchmark, and torchao's script of 8-bit training,
+// which prints max_memory_allocated() / 1e9.
+TEST(FineTuningScenario, TrainsAsTorchaosBenchmarksDo) {
+  const FineTuningScenario titan = fine_tuning_scenario(
+      row_of("pytorch/ao docs/source/workflows/training.md,Llama-3-8B,full (pre-training step),"
+             "bf16,8,H100,FSDP2,1,8192,selective (per-op),,47.65,reserved,torch.compile"));
+  EXPECT_EQ(titan.model.parameters.front().dtype, Dtype::float32);
+  EXPECT_TRUE(titan.training.setup.model.torchtitan_attention);
+  EXPECT_EQ(titan.training.setup.compiled, CompileScope::blocks_and_loss);
+  EXPECT_EQ(titan.training.setup.checkpointing.modules.size(), 32U);
+  const FineTuningScenario float8 = fine_tuning_scenario(
+      row_of("pytorch/ao docs/source/workflows/training.md,Llama-3-8B,full (pre-training step),"
+             "float8 tensorwise,8,H100,FSDP2,1,8192,selective (per-op),,47.77,reserved,"));
+  EXPECT_EQ(float8.training.setup.float8.recipe, eager::parallel::Float8Recipe::tensorwise);
+  EXPECT_TRUE(float8.training.setup.float8.fsdp_all_gather);
+  const ValidatedFineTuning baseline = validate_row(row_of(
+      "pytorch/ao torchao/prototype/quantized_training/README.md,Llama-2-1B,full (pre-training "
+      "step),bf16 compile,1,RTX 4070 Ti SUPER 16GB,single device,4,2048,on,,10.25,peak,"));
+  EXPECT_EQ(baseline.kind, MemoryKind::allocated);
+  EXPECT_EQ(baseline.measured, Bytes{10'250'000'000});
+  EXPECT_TRUE(baseline.predicted) << baseline.skipped;
 }
 
 // PEFT's method comparison prints 18,350,080 for rank 64 on v_proj and q_proj of Llama-3.2-3B.

@@ -352,6 +352,11 @@ void name_all(Module& module, const std::string& name, int& next) {
 
 }  // namespace
 
+void name_modules(Module& root) {
+  int next = 0;
+  name_all(root, "", next);
+}
+
 const Tensor& adapter_weight(const Module& adapter) {
   const Module* module = &adapter;
   while (!module->children.empty()) module = module->children.front().module.get();
@@ -373,8 +378,7 @@ std::shared_ptr<Module> put_adapter(Session& s, const std::shared_ptr<Module>& m
   root->forward = [](Session& session, Module& me, const Arguments& arguments) {
     return call(session, *me.children[0].module, arguments);
   };
-  int next = 0;
-  name_all(*root, "", next);
+  name_modules(*root);
   return root;
 }
 

@@ -25,6 +25,9 @@ struct AdapterRequest {
 std::shared_ptr<Module> put_adapter(Session& s, const std::shared_ptr<Module>& model,
                                     const AdapterRequest& request);
 
+/// Names and numbers modules as they stand in the tree now.
+void name_modules(Module& root);
+
 /// enable_input_require_grads(): the input embedding's output becomes a leaf that requires grad.
 void require_input_gradients(Module& input_embedding);
 

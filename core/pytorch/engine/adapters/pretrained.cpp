@@ -17,7 +17,8 @@ bool is_linear(const Module& module) {
 
 /// Whether a name is among llm_int8_skip_modules; without any, the output embedding is.
 bool is_skipped(const Quantization& quantization, const std::string& name) {
-  if (quantization.skipped_modules.empty()) return name == "lm_head";
+  if (quantization.skipped_modules.empty())
+    return name == "lm_head" && !quantization.quantizes_output;
   return std::any_of(quantization.skipped_modules.begin(), quantization.skipped_modules.end(),
                      [&](const std::string& skipped) {
                        const bool starts =
@@ -58,10 +59,13 @@ class Loading {
     const NoGrad no_grad(s_);
     if (request_.quantization) replace_layers();
     std::vector<Place> places = places_of_parameters();
-    warm_up(places);
-    std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
-      return comes_before(a.parameter.name, b.parameter.name);
-    });
+    // litgpt makes its modules on the device, one after the other (Fabric.init_module).
+    if (request_.model.family != "litgpt") {
+      warm_up(places);
+      std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+        return comes_before(a.parameter.name, b.parameter.name);
+      });
+    }
     for (const Place& place : places) load(place);
     for (Module* module : modules_of(*module_))
       for (const Module::NamedTensor& own : module->buffers)

@@ -136,7 +136,8 @@ Tensor QuantizedLayer::quantize_4bit(Session& s, const Tensor& weight, Tensor& c
   static constexpr Operator first{"bitsandbytes.quantize_4bit.default", OperatorKind::pointwise};
   static constexpr Operator second{"bitsandbytes.quantize_blockwise.default",
                                    OperatorKind::pointwise};
-  const Tensor whole = contiguous(s, weight);
+  const Tensor whole =
+      to(s, contiguous(s, weight), settings_.quantized_from.value_or(weight.dtype()));
   const std::int64_t elements = whole.numel();
   const Device device = whole.device();
   Tensor absmax = empty(s, {blocks_of(elements, block_elements)}, {Dtype::float32, device});
@@ -239,6 +240,11 @@ Tensor QuantizedLayer::gemm_4bit(Session& s, const Tensor& x, const Tensor& pack
   static constexpr Operator first{"bitsandbytes.dequantize_4bit.out", OperatorKind::pointwise};
   static constexpr Operator second{"bitsandbytes.dequantize_blockwise.out",
                                    OperatorKind::pointwise};
+  if (settings_.quantized_from) {
+    // Before release 0.50: no kernel of its own, and the weight in two dtypes for a moment.
+    const Tensor cast = to(s, dequantize_4bit(s, packed), x.dtype());
+    return linear(s, x, cast, bias);
+  }
   const std::int64_t in = x.size(-1);
   const Gemm4bit product{.compute_capability = s.settings.compute_capability,
                          .dtype = x.dtype(),

@@ -22,7 +22,9 @@ struct DequantizeBuffers {
 class QuantizedLayer {
  public:
   QuantizedLayer(Quantization settings, Dims shape, Dtype dtype)
-      : settings_(std::move(settings)), shape_(shape), dtype_(dtype) {}
+      : settings_(std::move(settings)),
+        shape_(shape),
+        dtype_(settings_.quantized_from.value_or(dtype)) {}
 
   bool is_4bit() const { return settings_.is_4bit(); }
   bool is_packed() const { return settings_.is_packed(); }

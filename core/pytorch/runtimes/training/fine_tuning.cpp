@@ -74,6 +74,12 @@ void adapt(Session& s, FineTuned& tuned, const FineTuningInput& input) {
                         .config = input.config,
                         .quantized = tuned.quantized,
                         .dtype = setup.base->dtype});
+  if (setup.litgpt_lora)
+    put_litgpt_lora(s, *tuned.module,
+                    {.lora = *setup.litgpt_lora,
+                     .config = input.config,
+                     .quantized = tuned.quantized,
+                     .dtype = setup.base->dtype});
   if (setup.unsloth)
     patch_unsloth(
         s, *tuned.module,

@@ -12,6 +12,7 @@
 #include "core/model/model.h"
 #include "core/model/quantization.h"
 #include "core/pytorch/engine/adapters/litgpt.h"
+#include "core/pytorch/engine/adapters/litgpt_lora.h"
 #include "core/pytorch/engine/adapters/quantized.h"
 #include "core/pytorch/engine/adapters/unsloth.h"
 #include "core/pytorch/engine/checkpoint.h"
@@ -35,6 +36,7 @@ struct FineTuningSetup {
   bool input_gradients = false;  ///< enable_input_require_grads
   std::optional<LoraConfig> adapter = {};
   std::optional<LitgptAdapter> litgpt_adapter = {};  ///< in place of `adapter`
+  std::optional<LitgptLora> litgpt_lora = {};        ///< the same
   std::optional<Dtype> trainable_dtype = {};         ///< of what trains after all that
   /// Unsloth's FastLanguageModel loads and adapts; its checkpoints go around `checkpointed_layers`.
   std::optional<UnslothSettings> unsloth = {};

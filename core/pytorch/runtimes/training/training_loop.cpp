@@ -165,10 +165,21 @@ void TrainingLoop::micro_batch(int number, const Probe& probe) {
   // Trainer.training_step returns a detached loss: the graph goes with it.
   if (settings_.objective != Objective::next_token) loss_.reset();
   probe(Moment::backward, number);
-  if (!settings_.holds_logits) loss_.reset();
+  if (!settings_.holds_logits) {
+    loss_.reset();
+    chunks_.clear();
+  }
   // Ends a micro-batch: only after the last one is there a step.
   if (ModelEngine* engine = model_.engine(); engine && !last) engine->step();
 }
+
+namespace {
+
+Tensor rows_of(Session& s, const Tensor& logits) {
+  return reshape(s, logits, {-1, logits.size(-1)});
+}
+
+}  // namespace
 
 Tensor TrainingLoop::loss_after_model(const Tensor& labels) {
   Tensor rows = to(s_, view(s_, logits_, {-1, logits_.size(-1)}), Dtype::float32);
@@ -190,6 +201,32 @@ Tensor TrainingLoop::loss_of_chunks(Tensors chunks, const Tensor& labels) {
     total = total ? add(s_, total, loss) : std::move(loss);
   }
   return div(s_, total, labelled);
+}
+
+/// `chunks_` are what the model returned, of which the first is none. The last token of a sequence
+/// has no label.
+Tensor TrainingLoop::loss_of_token_chunks(const Tensor& labels) {
+  const std::int64_t length = labels.size(1) - 1, size = settings_.loss_chunk_tokens;
+  Tensors rows;
+  if (chunks_.size() > 2) {
+    chunks_.back() = slice(s_, chunks_.back(), 1, 0, chunks_.back().size(1) - 1);
+    for (std::size_t i = 1; i < chunks_.size(); ++i)
+      if (chunks_[i].size(1) > 0) rows.push_back(rows_of(s_, chunks_[i]));
+  } else {
+    rows = split(s_, rows_of(s_, slice(s_, chunks_[1], 1, 0, length)), size, 0);
+  }
+  const Tensor targets = slice(s_, labels, 1, 1);
+  const Tensor flat = reshape(s_, targets, {-1});
+  Tensors losses;
+  std::int64_t begin = 0;
+  for (const Tensor& part : rows) {
+    const std::int64_t end = begin + part.size(0);
+    Tensor loss = cross_entropy(s_, part, slice(s_, flat, 0, begin, end));
+    losses.push_back(view(s_, std::move(loss), {1}));
+    begin = end;
+  }
+  const Tensor labelled = sum(s_, compare(s_, Comparison::ne, targets, -100));
+  return div(s_, sum(s_, cat(s_, losses)), maximum(s_, labelled, ones_like(s_, labelled)));
 }
 
 Tensor TrainingLoop::evaluated() {
@@ -254,6 +291,10 @@ void TrainingLoop::forward_and_loss(int number, const Probe& probe) {
     logits_ = settings_.holds_logits ? outputs[1] : Tensor();
     outputs.clear();
     probe(Moment::forward, number);
+  } else if (settings_.loss_chunk_tokens > 0) {
+    chunks_ = forward(batch_of(number));
+    probe(Moment::forward, number);
+    loss_ = loss_of_token_chunks(inputs_[2 * static_cast<std::size_t>(number) + 1]);
   } else if (settings_.loss_chunks > 1) {
     Tensors chunks = forward(batch_of(number));
     probe(Moment::forward, number);

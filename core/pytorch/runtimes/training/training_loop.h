@@ -37,6 +37,10 @@ struct TrainingSettings {
   /// (ModelSettings::logit_chunks), each with a cross-entropy of its own. Source: torchtune,
   /// CEWithChunkedOutputLoss.
   int loss_chunks = 1;
+  /// With the loss after the model, which returns logits whole or in parts of so many tokens:
+  /// the cross-entropy in such parts, and the logits of a variable that lives until the next ones
+  /// are there. 0: none. Source: litgpt 00af8b0d, utils.py, chunked_cross_entropy.
+  std::int64_t loss_chunk_tokens = 0;
   /// The loss over micro-batches is a tensor beside the loss, even of one micro-batch:
   /// Accelerator.backward.
   bool divides_in_backward = false;
@@ -95,6 +99,7 @@ class TrainingLoop {
   /// The function that loops returns: its variables go.
   void finish() {
     logits_.reset();
+    chunks_.clear();
     loss_.reset();
     model_loss_.reset();
   }
@@ -135,6 +140,7 @@ class TrainingLoop {
   void forward_and_objective(int number, const Probe& probe);
   Tensor loss_after_model(const Tensor& labels);
   Tensor loss_of_chunks(Tensors chunks, const Tensor& labels);
+  Tensor loss_of_token_chunks(const Tensor& labels);
   void measure(int number);
   Arguments batch_of(int number) const;
   void make_batches();
@@ -154,6 +160,7 @@ class TrainingLoop {
   Tensors inputs_;
   Tensor logits_, loss_;  // the loop's variables
   Tensor model_loss_;     // of the model's output, which a variable holds
+  Tensors chunks_;        // logits of loss_chunk_tokens
 };
 
 }  // namespace shardscope::eager
