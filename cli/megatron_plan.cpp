@@ -114,7 +114,7 @@ class Asker {
       model_ = fmt::format("a decoder of {} layers", question.training.shape.layers);
     }
     if (options_.job.seq)
-      question.training.shape.seq = std::clamp<std::int64_t>(*options_.job.seq, 0, 1 << 30);
+      question.training.take_length(std::clamp<std::int64_t>(*options_.job.seq, 0, 1 << 30));
     if (options_.job.model) {
       const JsonValue config =
           JsonValue::read_file(config_path(*options_.job.model), DuplicateKeys::last_wins);

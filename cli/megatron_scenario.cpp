@@ -101,7 +101,7 @@ class Resolver {
 
   void take_length() {
     if (q_.job.seq) {
-      s().shape.seq = std::clamp<std::int64_t>(*q_.job.seq, 0, 1 << 30);
+      s().take_length(std::clamp<std::int64_t>(*q_.job.seq, 0, 1 << 30));
       says("--seq", {"seq-length"});
     } else if (s().shape.seq == 0) {
       throw Error({.where = origin_.otherwise,

@@ -141,6 +141,19 @@ TEST(MegatronArguments, SayHowTokensKnowTheirPlace) {
                         "tokens of a sequence"));
 }
 
+// arguments.py asserts max_position_embeddings >= seq_length whatever the kind of positions.
+TEST(MegatronArguments, AskForPositionsOfAllTokens) {
+  for (const std::string type : {"learned_absolute", "rope", "none"})
+    EXPECT_THAT(refusal("--max-position-embeddings 256 --position-embedding-type " + type),
+                HasSubstr("256 positions are fewer than the 512 tokens of a sequence"));
+  Settings s = read("--max-position-embeddings 512 --position-embedding-type rope").settings;
+  s.take_length(1024);
+  EXPECT_THAT(command_line(s, 8, ""), HasSubstr("--max-position-embeddings 1024"));
+  Settings learned = read("--max-position-embeddings 512").settings;
+  learned.take_length(1024);
+  EXPECT_EQ(learned.position_rows(), 512);
+}
+
 // transformer_config.py: without a number of groups there are as many as heads.
 TEST(MegatronArguments, HaveAsManyQueryGroupsAsHeadsUnlessTheySay) {
   EXPECT_EQ(read("--group-query-attention").settings.shape.kv_heads, 8);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -76,7 +77,7 @@ class Writer {
     add_if(s_.norms_queries, "qk-layernorm");
     add_if(shape.family == "qwen2", "add-qkv-bias");
     add("seq-length", shape.seq);
-    add("max-position-embeddings", s_.max_positions > 0 ? s_.max_positions : shape.seq);
+    add("max-position-embeddings", std::max(s_.max_positions, shape.seq));
     write_positions();
     add("normalization", s_.layer_norm ? "LayerNorm" : "RMSNorm");
     add_if(s_.gated, "swiglu");

@@ -147,8 +147,7 @@ class Checker {
                         "of {}",
                         shape.heads, shape.head_size, shape.hidden),
             "give --swiglu, or leave --kv-channels out");
-    const bool has_table = s_.positions == Positions::learned;
-    if (has_table && s_.max_positions > 0 && s_.max_positions < shape.seq)
+    if (s_.max_positions > 0 && s_.max_positions < shape.seq)
       refuse("max-position-embeddings",
              fmt::format("{} positions are fewer than the {} tokens of a sequence",
                          s_.max_positions, shape.seq),
