@@ -398,6 +398,10 @@ TEST(MegatronArguments, TellContradictionsInOneLine) {
               HasSubstr("520 tokens of a sequence"));
   EXPECT_THAT(refusal("--num-layers $LAYERS"),
               HasSubstr("run.sh:1: --num-layers: the script does not say what $LAYERS is"));
+  EXPECT_THAT(refusal("--cross-entropy-loss-fusion --cross-entropy-fusion-impl te"),
+              HasSubstr("run.sh:1: --cross-entropy-fusion-impl: Megatron-LM refuses"));
+  EXPECT_EQ(refusal("--cross-entropy-loss-fusion"), "no error");
+  EXPECT_EQ(refusal("--cross-entropy-fusion-impl te"), "no error");
   EXPECT_THAT(refusal("--bf16 --fp16"), HasSubstr("run.sh:1: --fp16: --bf16 is given, too"));
   EXPECT_THAT(refusal("--num-attention-heads 6"), HasSubstr("give --kv-channels"));
   EXPECT_THAT(refusal("--batch-size 4"), HasSubstr("give --micro-batch-size"));
@@ -422,7 +426,7 @@ TEST(MegatronArguments, AreWrittenAsTheyAreRead) {
         "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather "
         "--micro-batch-size 2 --global-batch-size 64 --recompute-granularity full "
         "--recompute-method uniform --recompute-num-layers 1 --fp8-format hybrid "
-        "--cross-entropy-loss-fusion --cross-entropy-fusion-impl te --ffn-hidden-size 640",
+        "--ffn-hidden-size 640",
         "--nproc-per-node 4 --fp16 --pipeline-model-parallel-size 2 --recompute-activations "
         "--decoder-first-pipeline-num-layers 1 --decoder-last-pipeline-num-layers 3 "
         "--attention-backend unfused --position-embedding-type none --global-batch-size 8 "

@@ -448,7 +448,10 @@ class Reader {
       assume(fmt::format("FP8 scaling of whole tensors in the place of {}", recipe));
     s.fused_accumulation = !given("no-gradient-accumulation-fusion");
     const bool fused = given("cross-entropy-loss-fusion");
-    s.fused_loss = choice("cross-entropy-fusion-impl", "native", {"native", "te"}) == "te" && fused;
+    if (choice("cross-entropy-fusion-impl", "native", {"native", "te"}) == "te" && fused)
+      problem("cross-entropy-fusion-impl",
+              "Megatron-LM refuses Transformer Engine's fused cross entropy",
+              "give --cross-entropy-fusion-impl native, or leave --cross-entropy-loss-fusion out");
     read_attention();
   }
 

@@ -161,7 +161,6 @@ class Writer {
     if (s_.attention != Attention::engine)
       add("attention-backend", s_.attention == Attention::flash ? "flash" : "unfused");
     add_if(!s_.fused_accumulation, "no-gradient-accumulation-fusion");
-    if (s_.fused_loss) add("cross-entropy-loss-fusion"), add("cross-entropy-fusion-impl", "te");
   }
 
   void write_division() {

@@ -65,7 +65,7 @@ struct Settings {
   Attention attention = Attention::engine;
   Dtype parameters = Dtype::bfloat16;  ///< or float16, float32
   bool fused_accumulation = true;      ///< products of weights' gradients add them up
-  bool fused_loss = false;             ///< Transformer Engine's cross entropy
+  bool fused_loss = false;  ///< Transformer Engine's cross entropy, of versions that take it
   Float8 float8 = Float8::none;
 
   /// Ranks that have the same part of the model, those of one sequence counted in.
