@@ -80,6 +80,18 @@ TEST(MegatronLint, FindsAllOfThem) {
                           "error 2 --overlap-param-gather refused"));
 }
 
+TEST(MegatronLint, LooksOnBesideANoteOrARefusal) {
+  const std::string refused = "error 2 --overlap-param-gather refused";
+  for (const char* flag : {"--use-megatron-fsdp", "--fp16 --bf16", "--frobnicate 3"})
+    EXPECT_THAT(lint_of(std::string("--overlap-param-gather --overlap-grad-reduce ") + flag),
+                Contains(refused))
+        << flag;
+  // What cannot be read leaves a default, of which nothing is said.
+  EXPECT_THAT(lint_of("--overlap-param-gather --overlap-grad-reduce --num-query-groups $GROUPS "
+                      "--group-query-attention"),
+              ElementsAre("error 2 --num-query-groups refused"));
+}
+
 TEST(MegatronLint, WarnsOfWhatMegatronPassesOver) {
   EXPECT_THAT(lint_of("--sequence-parallel"),
               ElementsAre("warning 2 --sequence-parallel ignored-key"));

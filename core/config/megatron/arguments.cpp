@@ -60,6 +60,10 @@ class Reader {
                                 .way_out = std::move(way_out),
                                 .is_refused = is_refused});
   }
+  void unread(std::string_view name, std::string what, std::string way_out) {
+    problem(name, std::move(what), std::move(way_out));
+    result_.problems.back().is_read = false;
+  }
   void leave(std::string_view name, std::string what, std::string way_out) {
     problem(name, std::move(what) + ": that is not predicted", std::move(way_out), false);
   }
@@ -87,7 +91,7 @@ class Reader {
     const Flag* flag = take(name);
     if (flag == nullptr) return std::nullopt;
     if (flag->values.empty()) {
-      problem(name, "has no value", fmt::format("give --{} VALUE", name));
+      unread(name, "has no value", fmt::format("give --{} VALUE", name));
       return std::nullopt;
     }
     const std::string& value = flag->values.front();
@@ -107,14 +111,14 @@ class Reader {
     const auto text = word(name);
     if (!text) return std::nullopt;
     if (text->find('$') != std::string::npos) {
-      problem(name, fmt::format("the script does not say what {} is", shown(*text)),
-              "write the number in a copy of the script");
+      unread(name, fmt::format("the script does not say what {} is", shown(*text)),
+             "write the number in a copy of the script");
       return std::nullopt;
     }
     const auto value = whole_number(*text);
     if (value && *value >= 0 && *value < most) return value;
-    problem(name, fmt::format("expected a whole number, got \"{}\"", shown(*text)),
-            fmt::format("give 0 to {}", most - 1));
+    unread(name, fmt::format("expected a whole number, got \"{}\"", shown(*text)),
+           fmt::format("give 0 to {}", most - 1));
     return std::nullopt;
   }
   std::int64_t number(std::string_view name, std::int64_t otherwise) {
@@ -125,7 +129,7 @@ class Reader {
     constexpr std::int64_t most = 1 << 20;
     const std::int64_t value = number(name, 1);
     if (value >= 1 && value <= most) return static_cast<int>(value);
-    problem(name, fmt::format("the value is {}", value), fmt::format("give 1 to {}", most));
+    unread(name, fmt::format("the value is {}", value), fmt::format("give 1 to {}", most));
     return 1;
   }
   /// "0.1"; `least` to below `end`.
@@ -136,9 +140,8 @@ class Reader {
     const auto read = std::from_chars(text->data(), text->data() + text->size(), value);
     const bool is_number = read.ec == std::errc() && read.ptr == text->data() + text->size();
     if (is_number && value >= 0 && value < end) return value;
-    problem(name,
-            fmt::format("expected a number from 0 to below {}, got \"{}\"", end, shown(*text)),
-            "give for example 0.1");
+    unread(name, fmt::format("expected a number from 0 to below {}, got \"{}\"", end, shown(*text)),
+           "give for example 0.1");
     return otherwise;
   }
   std::string choice(std::string_view name, std::string otherwise,
@@ -202,10 +205,10 @@ class Reader {
     const bool divides = shape.heads > 0 && shape.hidden % shape.heads == 0;
     shape.head_size = stated.value_or(shape.heads > 0 ? shape.hidden / shape.heads : 0);
     if (!stated && shape.heads > 0 && !divides)
-      problem("num-attention-heads",
-              fmt::format("the hidden size of {} does not divide over {} heads", shape.hidden,
-                          shape.heads),
-              "give --kv-channels, or a number of heads that divides --hidden-size");
+      unread("num-attention-heads",
+             fmt::format("the hidden size of {} does not divide over {} heads", shape.hidden,
+                         shape.heads),
+             "give --kv-channels, or a number of heads that divides --hidden-size");
   }
 
   void read_positions() {
@@ -345,9 +348,9 @@ class Reader {
     }
     const std::int64_t said = all ? *all : *dense + *sparse;
     if (said != layers)
-      problem("moe-layer-freq",
-              fmt::format("the pattern is of {} layers, and the model has {}", said, layers),
-              "give a pattern of as many layers as --num-layers");
+      unread("moe-layer-freq",
+             fmt::format("the pattern is of {} layers, and the model has {}", said, layers),
+             "give a pattern of as many layers as --num-layers");
     return all ? 0 : *dense;
   }
 
@@ -397,15 +400,15 @@ class Reader {
     s.stages_per_rank = size("num-virtual-stages-per-pipeline-rank");
     if (!layers) return;
     if (given("num-virtual-stages-per-pipeline-rank"))
-      return problem(by_layers, "--num-virtual-stages-per-pipeline-rank is given, too",
-                     "leave one of the two out");
+      return unread(by_layers, "--num-virtual-stages-per-pipeline-rank is given, too",
+                    "leave one of the two out");
     if (s.first_rank_layers > 0 || s.last_rank_layers > 0)
-      return problem(by_layers, "stages are uneven",
-                     "give --num-virtual-stages-per-pipeline-rank instead");
+      return unread(by_layers, "stages are uneven",
+                    "give --num-virtual-stages-per-pipeline-rank instead");
     const std::int64_t counted = s.layers_to_share();
     const std::int64_t of_rank = counted / s.pipeline;
     if (*layers < 1 || counted % s.pipeline != 0 || of_rank % *layers != 0)
-      return problem(
+      return unread(
           by_layers,
           fmt::format("{} layers on {} pipeline ranks are no stages of {} layers", counted,
                       s.pipeline, *layers),
