@@ -249,10 +249,12 @@ torchrun $DISTRIBUTED_ARGS pretrain_gpt.py ${MODEL_ARGS[@]} \
   EXPECT_EQ(s.recompute, Recompute::full);
   EXPECT_TRUE(s.by_block);
   EXPECT_EQ(s.recompute_layers, 2);
-  ASSERT_EQ(arguments.remarks.size(), 1u);
-  EXPECT_EQ(arguments.remarks.front().flag, "frobnicate");
-  EXPECT_EQ(arguments.remarks.front().line, 20);
-  EXPECT_EQ(arguments.remarks.front().kind, Remark::Kind::unknown);
+  ASSERT_EQ(arguments.remarks.size(), 2u);
+  EXPECT_EQ(arguments.remarks.front().flag, "use-mcore-models");
+  EXPECT_EQ(arguments.remarks.front().kind, Remark::Kind::deprecated);
+  EXPECT_EQ(arguments.remarks.back().flag, "frobnicate");
+  EXPECT_EQ(arguments.remarks.back().line, 20);
+  EXPECT_EQ(arguments.remarks.back().kind, Remark::Kind::unknown);
   check(s, arguments.origin);
 }
 

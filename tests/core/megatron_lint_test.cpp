@@ -99,6 +99,8 @@ TEST(MegatronLint, WarnsOfWhatMegatronPassesOver) {
               ElementsAre("warning 2 --num-query-groups ignored-key"));
   EXPECT_THAT(lint_of("--use-rotary-position-embeddings"),
               ElementsAre("warning 2 --use-rotary-position-embeddings deprecated-key"));
+  EXPECT_THAT(lint_of("--use-mcore-models"),
+              ElementsAre("warning 2 --use-mcore-models deprecated-key"));
   EXPECT_THAT(lint_of("--seq-length 256"), ElementsAre("warning 2 --seq-length several-values"));
 }
 

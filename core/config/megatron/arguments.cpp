@@ -168,6 +168,8 @@ class Reader {
 
   void read_model() {
     Settings& s = result_.settings;
+    if (const Flag* old = take("use-mcore-models"))
+      remark(Remark::Kind::deprecated, *old, "leave it out: Megatron-LM passes over it");
     DecoderShape& shape = s.shape;
     const auto layers = number("num-layers"), hidden = number("hidden-size"),
                heads = number("num-attention-heads");

@@ -64,7 +64,6 @@ class Writer {
   void write_model() {
     const DecoderShape& shape = s_.shape;
     begin("MODEL_ARGS");
-    add("use-mcore-models");
     add("num-layers", shape.layers);
     add("hidden-size", shape.hidden);
     add("ffn-hidden-size", shape.ffn);

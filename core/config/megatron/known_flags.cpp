@@ -8,8 +8,7 @@ namespace shardscope::megatron {
 namespace {
 
 /// Flags that change neither time nor memory of a step, or that launchers take.
-constexpr std::string_view no_bearing[] = {"use-mcore-models",
-                                           "use-legacy-models",
+constexpr std::string_view no_bearing[] = {"use-legacy-models",
                                            "tokenizer-type",
                                            "tokenizer-model",
                                            "vocab-file",
