@@ -317,8 +317,8 @@ TEST(MegatronArguments, TakeMixturesOfExpertsOrSayWhyNot) {
 TEST(MegatronArguments, BoundMicroBatches) {
   EXPECT_THAT(refusal("--global-batch-size 16777216"),
               HasSubstr("run.sh:1: --global-batch-size: 2097152 micro-batches in 1 stage are more "
-                        "than 262144 forwards of a step; give --global-batch-size of at most "
-                        "2097152"));
+                        "than 262144 forwards of a step: that is not predicted; give "
+                        "--global-batch-size of at most 2097152"));
   EXPECT_EQ(refusal("--global-batch-size 2097152"), "no error");
   EXPECT_THAT(refusal("--global-batch-size 2147483647"), HasSubstr("give 0 to 16777216"));
   EXPECT_THAT(refusal("--global-batch-size 99999999999999999999"),

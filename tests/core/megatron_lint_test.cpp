@@ -111,6 +111,22 @@ TEST(MegatronLint, NotesWhatIsNotKnownOrNotPredicted) {
   EXPECT_THAT(lint_of("--num-experts 8"), ElementsAre("note 2 --num-experts not-modelled"));
 }
 
+// Megatron-LM has no such limits: they are of what is predicted here.
+TEST(MegatronLint, NotesWhatIsTooLargeToPredict) {
+  const auto notes = [](std::string_view flags, const std::string& key, std::int64_t world) {
+    EXPECT_THAT(lint_of(flags, world), Contains("note 2 " + key + " not-modelled")) << flags;
+    EXPECT_THAT(lint_of(flags, world), ::testing::Each(::testing::Not(HasSubstr("refused"))))
+        << flags;
+  };
+  notes("--num-layers 1025", "--num-layers", 1);
+  notes("--global-batch-size 262145", "--global-batch-size", 1);
+  notes("--attention-backend unfused --seq-length 1048576 --max-position-embeddings 1048576",
+        "--seq-length", 1);
+  notes("--swiglu --num-experts 16384 --moe-ffn-hidden-size 1025", "--num-experts", 1);
+  EXPECT_THAT(lint_of("--swiglu --num-experts 8 --moe-router-topk 9", 1),
+              Contains("error 2 --moe-router-topk refused"));
+}
+
 // The number of ranks is not known, so that it is in no finding.
 TEST(MegatronLint, LeavesRanksOutThatNobodySaid) {
   EXPECT_THAT(lint_of("--tensor-model-parallel-size 8 --global-batch-size 12"), IsEmpty());
