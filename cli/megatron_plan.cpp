@@ -126,6 +126,8 @@ class Asker {
                    .way_out = "give a Hugging Face folder or config.json, or a command line of "
                               "Megatron-LM in --config"});
     }
+    take_megatron_dropout(options_.pytorch.dropout, options_.job.model.has_value(),
+                          question.training);
     if (question.training.shape.seq == 0)
       throw Error({.where = "--seq",
                    .what = "the tokens of a sequence were not given",

@@ -77,6 +77,17 @@ TEST_F(Megatron, RefusalsNameTheOptionThatSaidIt) {
               HasSubstr("give it to `simulate --config`, `plan --config` or `lint`"));
 }
 
+// Megatron-LM clips at --clip-grad 1.0, and its dropout is 0.1, unless somebody says otherwise.
+TEST_F(Megatron, DropoutAndClippingAreTakenOrRefused) {
+  const auto script = [&](const std::string& options) {
+    return answer(plan + options)["chosen"]["text"].get<std::string>();
+  };
+  EXPECT_THAT(script("--dropout on"), HasSubstr("--hidden-dropout 0.1\n"));
+  EXPECT_THAT(script("--dropout off"), HasSubstr("--hidden-dropout 0\n"));
+  for (const std::string verb : {simulate, plan})
+    EXPECT_THAT(refusal(verb + "--clip 0"), HasSubstr("--clip: a step of Megatron-LM"));
+}
+
 TEST_F(Megatron, FiguresSayWhoseTheyAre) {
   EXPECT_EQ(workplace_.run(simulate + std::string("-o left")).code, 0);
   for (const char* figure : {"stages", "memory", "streams"})
