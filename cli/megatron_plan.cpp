@@ -104,22 +104,27 @@ class Asker {
   }
 
   void take_model(MegatronQuestion& question) {
+    question.origin.otherwise = "--runtime megatron";
     if (const auto file = command_line_of(options_)) {
       megatron::Arguments arguments = megatron::read_arguments(file->text, file->name());
       question.training = arguments.settings;
       question.assumed = std::move(arguments.assumed);
+      question.origin = std::move(arguments.origin);
       has_model_ = arguments.has_model;
       has_world_ = arguments.has_world;
       is_by_file_ = true;
       model_ = fmt::format("a decoder of {} layers", question.training.shape.layers);
     }
-    if (options_.job.seq)
+    if (options_.job.seq) {
       question.training.take_length(std::clamp<std::int64_t>(*options_.job.seq, 0, 1 << 30));
+      question.origin.places["seq-length"] = "--seq";
+    }
     if (options_.job.model) {
       const JsonValue config =
           JsonValue::read_file(config_path(*options_.job.model), DuplicateKeys::last_wins);
       model_ = model_of_config(config).class_name;
       megatron::take_model(config, question.training);
+      question.origin = {.otherwise = "--model"};
     } else if (!has_model_) {
       throw Error({.where = "--model",
                    .what = "no model was given",
@@ -142,6 +147,7 @@ class Asker {
     const std::vector<int> worlds = options_.asked_worlds();
     refuse(worlds.size() > 1, "--world", "one number of ranks is weighed");
     if (!worlds.empty()) {
+      question.origin.places["nproc-per-node"] = "--world";
       question.training.world = worlds.front();
     } else if (!has_world_) {
       question.training.world = ranks_of_a_node(question.profile);
@@ -162,6 +168,7 @@ class Asker {
                                          most, seq),
                      .way_out = fmt::format("give a multiple of {}", seq)});
       training.global_batch = tokens / seq;
+      question.origin.places["global-batch-size"] = "--tokens-per-batch";
     }
     if (training.global_batch > 0) return;
     throw Error({.where = "--tokens-per-batch",

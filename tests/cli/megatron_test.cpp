@@ -140,6 +140,18 @@ TEST_F(Megatron, PlanSaysWhatFits) {
   EXPECT_THAT(planned["chosen"]["text"].get<std::string>(), HasSubstr("--global-batch-size 32"));
 }
 
+// No layout is without it, so that it is said, and not that something does not divide.
+TEST_F(Megatron, PlanSaysWhatContradictsInEveryLayout) {
+  workplace_.write("experts.sh", workplace_.read("run.sh") + " --num-experts 8\n");
+  EXPECT_THAT(refusal("plan --config experts.sh --cluster h100_sxm"),
+              HasSubstr("experts.sh:3: --num-experts: experts without gated layers"));
+  EXPECT_THAT(refusal("plan --config run.sh --cluster h100_sxm --seq 2048"),
+              HasSubstr("run.sh:2: --max-position-embeddings: 1024 positions are fewer"));
+  EXPECT_THAT(refusal("plan --runtime megatron --model config.json --cluster h100_sxm --world 7 "
+                      "--tokens-per-batch 45056 --seq 4096"),
+              HasSubstr("no layout of Megatron-LM divides 11 sequences and 6 layers over 7"));
+}
+
 TEST_F(Megatron, PlanRefusesWhatItDoesNotWeigh) {
   EXPECT_THAT(refusal(plan + std::string("--strategy zero1")),
               HasSubstr("--strategy: the distributed optimizer is weighed, and no other"));

@@ -119,19 +119,37 @@ class Search {
     const std::vector<Settings> layouts =
         megatron_layouts(question_.training, question_.profile.ranks_per_node);
     answer_.layouts = layouts.size();
-    if (layouts.empty())
-      throw Error(
-          {.where = "--world",
-           .what = fmt::format("no layout of Megatron-LM divides {} sequences and {} layers "
-                               "over {} ranks",
-                               question_.training.global_batch, question_.training.shape.layers,
-                               question_.training.world),
-           .way_out = "give --tokens-per-batch with a multiple of --seq x --world"});
+    if (layouts.empty()) refuse_training();
     for (const Settings& settings : layouts) {
       Way& way = ways_.emplace_back();
       way.settings = settings;
       settle_recomputation(way);
     }
+  }
+
+  /// Where no layout is without contradictions.
+  [[noreturn]] void refuse_training() const {
+    for (const megatron::Contradiction& one : megatron::contradictions(smallest_layout()))
+      if (!one.is_refused || one.flag != "global-batch-size")
+        throw Error({.where = question_.origin.place_of(one.flag),
+                     .what = one.what,
+                     .way_out = one.way_out});
+    throw Error({.where = "--world",
+                 .what = fmt::format("no layout of Megatron-LM divides {} sequences and {} layers "
+                                     "over {} ranks",
+                                     question_.training.global_batch,
+                                     question_.training.shape.layers, question_.training.world),
+                 .way_out = "give --tokens-per-batch with a multiple of --seq x --world"});
+  }
+
+  Settings smallest_layout() const {
+    Settings s = with_stages_of(question_.training, 1);
+    s.shape = question_.training.shape;
+    s.tensor = s.pipeline = s.context = s.expert = s.stages_per_rank = 1;
+    s.micro_batch = 1;
+    s.sequence_parallel = s.distributed_optimizer = false;
+    s.overlaps_gradients = s.overlaps_parameters = false;
+    return s;
   }
 
   void estimate() {
