@@ -52,15 +52,20 @@ void refuse_options(const PlanOptions& options) {
   refuse(options.asked_objective() != planner::Objective::time, "--objective",
          "layouts are ranked by time");
   refuse(options.job.strategy.has_value(), "--strategy",
-         "the distributed optimizer is weighed, and no other strategy");
+         "layouts with and without the distributed optimizer are weighed");
   refuse(options.job.batch.has_value(), "--batch", "micro-batches are chosen");
   refuse(options.lengths.has_value(), "--lengths", "lengths are not weighed");
   refuse(options.host_memory.has_value(), "--host-memory", "nothing is offloaded");
   refuse(options.clusters.size() > 1, "--cluster", "one cluster is weighed");
   refuse(options.pytorch.float8.has_value(), "--float8", "no FP8 is weighed");
-  refuse(options.train_tokens || options.at_least || options.deadline_days || options.budget ||
-             !options.prices.empty(),
-         "--train-tokens", "the whole training is not weighed");
+  const std::pair<bool, std::string_view> of_whole_training[] = {
+      {options.train_tokens.has_value(), "--train-tokens"},
+      {options.at_least.has_value(), "--at-least"},
+      {options.deadline_days.has_value(), "--deadline"},
+      {options.budget.has_value(), "--budget"},
+      {!options.prices.empty(), "--price-per-gpu-hour"}};
+  for (const auto& [given, option] : of_whole_training)
+    refuse(given, option, "the whole training is not weighed");
 }
 
 /// Puts together the question.

@@ -154,8 +154,13 @@ TEST_F(Megatron, PlanSaysWhatContradictsInEveryLayout) {
 
 TEST_F(Megatron, PlanRefusesWhatItDoesNotWeigh) {
   EXPECT_THAT(refusal(plan + std::string("--strategy zero1")),
-              HasSubstr("--strategy: the distributed optimizer is weighed, and no other"));
-  EXPECT_THAT(refusal(plan + std::string("--mesh tensor=2")), HasSubstr("--mesh"));
+              HasSubstr("--strategy: layouts with and without the distributed optimizer"));
+  EXPECT_THAT(refusal(plan + std::string("--batch 2")),
+              HasSubstr("--batch: micro-batches are chosen in a plan of Megatron-LM"));
+  for (const std::string option :
+       {"--train-tokens", "--at-least", "--deadline", "--budget", "--price-per-gpu-hour"})
+    EXPECT_THAT(refusal(plan + option + " 3"),
+                HasSubstr(option + ": the whole training is not weighed"));
   EXPECT_THAT(refusal("plan --runtime megatron,fsdp2 --model config.json --tokens-per-batch 65536"),
               HasSubstr("megatron is not weighed beside other runtimes"));
   EXPECT_THAT(refusal("plan --runtime fsdp2 --config run.sh --cluster h100_sxm"),
