@@ -89,7 +89,8 @@ class Search {
   struct Way {
     Settings settings;
     std::size_t recomputation = 0;  ///< of recomputations()
-    Bytes least;
+    Bytes least;                    ///< needed, the margin not counted in
+    Bytes margin;                   ///< to stay free beside it
     std::optional<Duration> estimate;
     bool is_out_of_memory = false;
     std::optional<Error> refused;  ///< it cannot be played
@@ -123,6 +124,7 @@ class Search {
     for (const Settings& settings : layouts) {
       Way& way = ways_.emplace_back();
       way.settings = settings;
+      way.margin = question_.margin.value_or(usual_margin(device()));
       settle_recomputation(way);
     }
   }
@@ -220,16 +222,17 @@ class Search {
     ++answer_.predicted;
     Way& way = ways_[index];
     const bool leaves = one.leaves_margin;
+    const Bytes needed = needed_memory(one.summary), margin = margin_wanted(one.summary);
     const std::string mesh = megatron_mesh_text(one.settings);
     if (one.summary.fits) {
       auto& list = leaves ? best_ : tight_;
       const auto [found, fresh] = list.try_emplace(mesh, one);
       if (!fresh && one.summary.step_time < found->second.summary.step_time)
         found->second = std::move(one);
-    } else {
-      way.least = std::max(way.least, needed_memory(one.summary));
     }
     if (leaves) return;
+    way.least = std::max(way.least, needed);
+    way.margin = margin;
     ++way.recomputation;
     settle_recomputation(way);
     if (way.is_out_of_memory) return;
@@ -286,8 +289,8 @@ class Search {
 
   std::string why_lost(const Way& way) const {
     if (way.is_out_of_memory)
-      return fmt::format("needs at least {} of the {} there are, margin included",
-                         rounded_text(way.least), rounded_text(device()));
+      return fmt::format("needs at least {} and a margin of {}; the device has {}",
+                         rounded_text(way.least), rounded_text(way.margin), rounded_text(device()));
     if (way.refused) return way.refused->what();
     if (!way.estimate || answer_.places.empty()) return "was not reached";
     const auto found = best_.find(megatron_mesh_text(way.settings));
