@@ -112,6 +112,9 @@ class Asker {
     question.origin.otherwise = "--runtime megatron";
     if (const auto file = command_line_of(options_)) {
       megatron::Arguments arguments = megatron::read_arguments(file->text, file->name());
+      if (const std::string unknown = unknown_flags(arguments); !unknown.empty())
+        options_.output.note(
+            fmt::format("{}: flags that are not known here: {}", file->name(), unknown));
       question.training = arguments.settings;
       question.assumed = std::move(arguments.assumed);
       question.origin = std::move(arguments.origin);
@@ -142,6 +145,17 @@ class Asker {
       throw Error({.where = "--seq",
                    .what = "the tokens of a sequence were not given",
                    .way_out = "give for example --seq 4096"});
+    choose_again(question);
+  }
+
+  /// What the layouts say, whatever the file does.
+  void choose_again(MegatronQuestion& question) const {
+    const megatron::Settings& s = question.training;
+    const auto assume = [&](std::string_view text) { question.assumed.emplace_back(text); };
+    if (is_by_file_ && s.recompute != megatron::Recompute::none)
+      assume("recomputation by what fits, and not the command line's");
+    if (is_by_file_ && s.overlaps_tensor) assume("no --tp-comm-overlap");
+    if (s.float8 != megatron::Float8::none) assume("FP8 in all layouts, as the command line says");
     question.training.recompute = megatron::Recompute::none;
     question.training.by_block = question.training.distributes_recomputed = false;
     question.training.recompute_layers = 1;
@@ -349,8 +363,12 @@ ExitCode run_megatron_plan(const PlanOptions& options, const std::stop_token& st
                               question.training.global_batch, question.training.shape.seq,
                               asker.hardware_line())) +
           "\n\n");
-    print(answer.places.empty() ? "no layout fits\n" : places_text(answer, painter));
-    if (answer.is_tight) print("none leaves the margin: these fit, and are tight\n");
+    if (!answer.places.empty())
+      print(places_text(answer, painter));
+    else
+      print(answer.interrupted ? "stopped before a layout was predicted\n" : "no layout fits\n");
+    if (answer.is_tight && !answer.interrupted)
+      print("none leaves the margin: these fit, and are tight\n");
     print(losers_text(answer));
     print(fmt::format("\n{} layouts weighed, {} of them predicted in full, {:.1f} s{}\n",
                       grouped(static_cast<std::int64_t>(answer.layouts)),

@@ -146,6 +146,20 @@ TEST_F(Megatron, PlanSaysWhatFits) {
   EXPECT_THAT(planned["chosen"]["text"].get<std::string>(), HasSubstr("--global-batch-size 32"));
 }
 
+// Recomputation is the layouts'; FP8 is not weighed, and stays.
+TEST_F(Megatron, PlanSaysWhatItTakesOtherwiseThanTheFile) {
+  workplace_.write("more.sh",
+                   workplace_.read("run.sh").substr(0, workplace_.read("run.sh").size() - 1) +
+                       " --tp-comm-overlap --fp8-format hybrid --frobnicate 3 "
+                       "--recompute-granularity selective\n");
+  const Outcome outcome = workplace_.run("plan --config more.sh --cluster h100_sxm --places 1");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  for (const char* text : {"recomputation by what fits, and not the command line's",
+                           "no --tp-comm-overlap", "FP8 in all layouts, as the command line says",
+                           "more.sh: flags that are not known here: --frobnicate (line 2)"})
+    EXPECT_THAT(outcome.errors, HasSubstr(text));
+}
+
 // No layout is without it, so that it is said, and not that something does not divide.
 TEST_F(Megatron, PlanSaysWhatContradictsInEveryLayout) {
   workplace_.write("experts.sh", workplace_.read("run.sh") + " --num-experts 8\n");

@@ -33,6 +33,27 @@ Settings with_stages_of(Settings s, std::int64_t layers) {
   return s;
 }
 
+Settings with_micro_batches(Settings s, std::int64_t micro_batches) {
+  s.global_batch = micro_batches * s.micro_batch * s.data();
+  return s;
+}
+
+/// Of many micro-batches, from two steps of few: behind the warm-up each adds the same time.
+Duration step_of(const Settings& s, const HardwareProfile& profile) {
+  const auto played = [&](const Settings& one) {
+    return predicted_step(megatron_training(one, profile)).time;
+  };
+  // Warming up takes at most two micro-batches a rank. The interleaved order goes by as many
+  // micro-batches as there are ranks.
+  constexpr std::int64_t begins = 4, many = 16;
+  const std::int64_t all = s.micro_batches(), group = s.pipeline;
+  if (all <= many * group) return played(s);
+  const Duration few = played(with_micro_batches(s, begins * group));
+  const Duration more = played(with_micro_batches(s, (begins + 1) * group));
+  const double groups = static_cast<double>(all) / static_cast<double>(group) - begins;
+  return Duration::from_seconds(few.seconds() + groups * (more.seconds() - few.seconds()));
+}
+
 /// Micro-batches of which a stage of the rank holds activations at once, of all its stages.
 /// Source: Megatron-LM core/pipeline_parallel/schedules.py (get_pp_rank_microbatches).
 std::int64_t chunks_in_flight(const Settings& s, int rank) {
@@ -168,7 +189,7 @@ class Search {
         std::ranges::find_if(ways_, [](const Way& way) { return way.refused.has_value(); });
     const bool none_is_left = std::ranges::none_of(
         ways_, [](const Way& way) { return way.estimate.has_value() || way.is_out_of_memory; });
-    if (refused != ways_.end() && none_is_left) throw *refused->refused;
+    if (refused != ways_.end() && none_is_left && !answer_.interrupted) throw *refused->refused;
     for (std::size_t i = 0; i < ways_.size(); ++i)
       if (ways_[i].estimate) queue_.insert({ways_[i].estimate->ns, i});
   }
@@ -313,14 +334,11 @@ class Search {
 }  // namespace
 
 Duration estimated_step(const Settings& settings, const HardwareProfile& profile) {
-  const auto step_of = [&](const Settings& s) {
-    return predicted_step(megatron_training(s, profile)).time;
-  };
   const std::vector<int> layers = settings.stage_layers();
   const int longest = *std::ranges::max_element(layers);
-  const Duration one = step_of(with_stages_of(settings, 1));
+  const Duration one = step_of(with_stages_of(settings, 1), profile);
   if (longest <= 1) return one;
-  const Duration two = step_of(with_stages_of(settings, 2));
+  const Duration two = step_of(with_stages_of(settings, 2), profile);
   return Duration::from_seconds(one.seconds() + (longest - 1) * (two.seconds() - one.seconds()));
 }
 

@@ -48,7 +48,8 @@ struct MegatronAnswer {
 };
 
 /// The step time of a layout from two trainings of one and two layers a stage: it is nearly linear
-/// in the layers of the longest stage. `settings` must be without contradictions.
+/// in the layers of the longest stage, and linear in micro-batches behind the first ones, of which
+/// few are played. `settings` must be without contradictions.
 Duration estimated_step(const megatron::Settings& settings, const HardwareProfile& profile);
 
 /// At least what a rank of the pipeline holds: states, and activations of the micro-batches that
