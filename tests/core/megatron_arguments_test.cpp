@@ -361,6 +361,21 @@ TEST(MegatronArguments, SayWhichOfSeveralValuesCounts) {
                                   "the last one, 256, is taken"));
 }
 
+// What is computed from a variable of several values is as unsure as it.
+TEST(MegatronArguments, SayWhatComesFromSeveralValues) {
+  const Arguments arguments = read_arguments(
+      std::string(small_model) +
+          "\nif [ $SIZE = 8 ]; then\n TP=2\nelse\n TP=4\nfi\nPP=$((8 / TP))\nGROUP=$PP\n"
+          "x --pipeline-model-parallel-size $GROUP --micro-batch-size 2",
+      "run.sh");
+  EXPECT_EQ(arguments.settings.pipeline, 2);
+  EXPECT_THAT(arguments.assumed,
+              ::testing::Contains("--pipeline-model-parallel-size (line 9): the script sets $TP to "
+                                  "several values: the last one before, 2, is taken"));
+  EXPECT_THAT(arguments.assumed,
+              ::testing::Not(::testing::Contains(HasSubstr("--micro-batch-size (line"))));
+}
+
 // The first 0 layers of each stage are none.
 TEST(MegatronArguments, RunNoLayerAgainInBlocksOfNone) {
   const auto recompute = [](const std::string& layers) {

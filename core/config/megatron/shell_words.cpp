@@ -23,7 +23,8 @@ bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; 
 
 struct Variable {
   std::string value;
-  bool has_several = false;  ///< other values before this one
+  /// The variable that has had other values before: this one, or one that its value comes from.
+  std::string unsure = {};
 };
 using Variables = std::map<std::string, Variable, std::less<>>;
 
@@ -132,13 +133,13 @@ class Expander {
     if (operation != '-' && operation != '=') return std::string(whole);
     if (has) return variable->value;
     std::string value = expand(behind.substr(1), depth + 1);
-    if (operation == '=') variables_[std::string(name)].value = value;
+    if (operation == '=') variables_[std::string(name)] = {.value = value, .unsure = unsure_};
     return value;
   }
   const Variable* find(std::string_view name) {
     const auto found = variables_.find(name);
     if (found == variables_.end()) return nullptr;
-    if (found->second.has_several) unsure_ = name;
+    if (!found->second.unsure.empty()) unsure_ = found->second.unsure;
     return &found->second;
   }
   /// Names stand for themselves inside $((...)).
@@ -288,23 +289,24 @@ class Reader {
     const std::string_view source = assignment ? assignment->value : std::string_view(raw.text);
     Expander expander(variables_, budget_);
     const std::string value = raw.literal ? std::string(source) : expander.expand(source);
-    if (assignment) assign(*assignment, value);
+    if (assignment) assign(*assignment, value, expander.unsure());
     add_words(value, raw.line, expander.unsure());
   }
 
-  void assign(const Assignment& assignment, std::string value) {
+  void assign(const Assignment& assignment, std::string value, const std::string& unsure) {
     // A line is that of the word that is written: what a variable stands for is on its own.
     std::ranges::replace(value, '\n', ' ');
     const auto [found, fresh] = variables_.try_emplace(assignment.name);
     Variable& variable = found->second;
     budget_.take(value.size());
+    if (!unsure.empty()) variable.unsure = unsure;
     if (assignment.appends) {
       variable.value += value;
       return;
     }
     const bool goes_on = assignment.value.find("$" + assignment.name) != std::string_view::npos ||
                          assignment.value.find("${" + assignment.name) != std::string_view::npos;
-    if (!fresh && !goes_on && variable.value != value) variable.has_several = true;
+    if (!fresh && !goes_on && variable.value != value) variable.unsure = assignment.name;
     variable.value = std::move(value);
   }
 
