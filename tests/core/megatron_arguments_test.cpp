@@ -73,11 +73,11 @@ TEST(ShellWords, AreWhatBashMakesOfThem) {
 
 TEST(ShellWords, KeepLinesOfWhatIsWrittenInQuotes) {
   const auto words = read_shell("A=\"--x 1 \\\n  --y 2\"\n\nrun $A --z", "run.sh").words;
-  EXPECT_THAT(words,
-              ElementsAre(ShellWord{"--x", 1, ""}, ShellWord{"1", 1, ""}, ShellWord{"--y", 2, ""},
-                          ShellWord{"2", 2, ""}, ShellWord{"run", 4, ""}, ShellWord{"--x", 4, ""},
-                          ShellWord{"1", 4, ""}, ShellWord{"--y", 4, ""}, ShellWord{"2", 4, ""},
-                          ShellWord{"--z", 4, ""}));
+  EXPECT_THAT(words, ElementsAre(ShellWord{"--x", 1, "", true}, ShellWord{"1", 1, ""},
+                                 ShellWord{"--y", 2, ""}, ShellWord{"2", 2, ""},
+                                 ShellWord{"run", 4, "", true}, ShellWord{"--x", 4, ""},
+                                 ShellWord{"1", 4, ""}, ShellWord{"--y", 4, ""},
+                                 ShellWord{"2", 4, ""}, ShellWord{"--z", 4, ""}));
 }
 
 // Doubling 40 times would make 2^40 bytes.
@@ -385,6 +385,37 @@ TEST(MegatronArguments, RunNoLayerAgainInBlocksOfNone) {
   };
   EXPECT_EQ(recompute("0"), Recompute::none);
   EXPECT_EQ(recompute("1"), Recompute::full);
+}
+
+// A command ends with its line, an array with its bracket.
+TEST(ShellWords, SayWhereCommandsBegin) {
+  const auto begins = [](std::string_view script) {
+    std::vector<std::string> result;
+    for (const ShellWord& word : read_shell(script, "run.sh").words)
+      if (word.begins) result.push_back(word.text);
+    return result;
+  };
+  EXPECT_THAT(begins("a b \\\n c\nd e | f; g"), ElementsAre("a", "d", "f", "g"));
+  EXPECT_THAT(begins("A=(\n --x\n 1 )\nrun ${A[@]} 2"), ElementsAre("--x", "run"));
+  EXPECT_THAT(begins("B=\"--y 2\"\n"), ElementsAre("--y"));
+}
+
+// argparse: names with dashes, switches without a value, words of a list of choices. torchrun
+// takes dashes and underscores.
+TEST(MegatronArguments, RefuseWhatArgparseRefuses) {
+  EXPECT_THAT(refusal("--micro_batch_size 2"),
+              HasSubstr("--micro-batch-size: Megatron-LM has no --micro_batch_size; write"));
+  EXPECT_THAT(refusal("--fp8_param_gather"), HasSubstr("Megatron-LM has no --fp8_param_gather"));
+  EXPECT_EQ(refusal("--nproc_per_node 8 --frob_nicate 2"), "no error");
+  EXPECT_THAT(refusal("--bf16 true"),
+              HasSubstr("run.sh:1: --bf16: is a switch, and \"true\" stands behind it"));
+  EXPECT_THAT(refusal("--swiglu=False"), HasSubstr("--swiglu: is a switch"));
+  EXPECT_EQ(refusal("--bf16\nDEBUG=1\ntrue"), "no error");
+  EXPECT_THAT(refusal("--normalization Layernorm"),
+              HasSubstr("--normalization: Megatron-LM has no \"Layernorm\"; give LayerNorm"));
+  EXPECT_FALSE(inspect_arguments("--num-layers 2 --fp8-recipe custom", "run.sh")
+                   .problems.front()
+                   .is_refused);
 }
 
 // 50257 tokens on 2 ranks: 256 x 197.

@@ -165,6 +165,7 @@ struct RawWord {
   std::string text;
   int line = 1;
   bool literal = false;  ///< in single quotes
+  bool begins = false;   ///< a command or an array
 };
 
 class Splitter {
@@ -184,7 +185,8 @@ class Splitter {
     return c;
   }
   void open() {
-    if (!open_) word_ = {.text = {}, .line = line_};
+    if (!open_)
+      word_ = {.text = {}, .line = line_, .begins = std::exchange(begins_command_, false)};
     open_ = true;
   }
   void end_word() {
@@ -204,10 +206,17 @@ class Splitter {
     if (c == '#' && !open_) return comment();
     const bool ends = is_space(c) || c == ';' || c == '&' || c == '|' || c == '(' || c == ')';
     if (ends)
-      end_word();
+      end_word_at(c);
     else
       open(), word_.text += c;
     advance();
+  }
+  /// A new line ends a command, but not inside NAME=( ... ).
+  void end_word_at(char c) {
+    if (c == '(') in_array_ = open_ && word_.text.ends_with('=');
+    if (c == ')') in_array_ = false;
+    end_word();
+    begins_command_ = begins_command_ || !is_space(c) || (c == '\n' && !in_array_);
   }
   void copy_to(std::size_t end) {
     open();
@@ -245,7 +254,7 @@ class Splitter {
   const std::string& file_;
   std::size_t at_ = 0;
   int line_ = 1;
-  bool open_ = false;
+  bool open_ = false, in_array_ = false, begins_command_ = true;
   RawWord word_;
   std::vector<RawWord> words_;
 };
@@ -290,7 +299,7 @@ class Reader {
     Expander expander(variables_, budget_);
     const std::string value = raw.literal ? std::string(source) : expander.expand(source);
     if (assignment) assign(*assignment, value, expander.unsure());
-    add_words(value, raw.line, expander.unsure());
+    add_words(value, raw.line, raw.begins || assignment.has_value(), expander.unsure());
   }
 
   void assign(const Assignment& assignment, std::string value, const std::string& unsure) {
@@ -310,11 +319,14 @@ class Reader {
     variable.value = std::move(value);
   }
 
-  void add_words(std::string_view value, int line, const std::string& unsure) {
+  void add_words(std::string_view value, int line, bool begins, const std::string& unsure) {
     std::string part;
     const auto end_part = [&] {
       if (!part.empty())
-        script_.words.push_back({.text = std::exchange(part, {}), .line = line, .unsure = unsure});
+        script_.words.push_back({.text = std::exchange(part, {}),
+                                 .line = line,
+                                 .unsure = unsure,
+                                 .begins = std::exchange(begins, false)});
       if (script_.words.size() > most_words)
         throw Error({.where = fmt::format("{}:{}", file_, line),
                      .what = fmt::format("has more than {} words", most_words),
