@@ -52,15 +52,20 @@ void refuse_options(const PlanOptions& options) {
   refuse(options.asked_objective() != planner::Objective::time, "--objective",
          "layouts are ranked by time");
   refuse(options.job.strategy.has_value(), "--strategy",
-         "the distributed optimizer is weighed, and no other strategy");
+         "layouts with and without the distributed optimizer are weighed");
   refuse(options.job.batch.has_value(), "--batch", "micro-batches are chosen");
   refuse(options.lengths.has_value(), "--lengths", "lengths are not weighed");
   refuse(options.host_memory.has_value(), "--host-memory", "nothing is offloaded");
   refuse(options.clusters.size() > 1, "--cluster", "one cluster is weighed");
   refuse(options.pytorch.float8.has_value(), "--float8", "no FP8 is weighed");
-  refuse(options.train_tokens || options.at_least || options.deadline_days || options.budget ||
-             !options.prices.empty(),
-         "--train-tokens", "the whole training is not weighed");
+  const std::pair<bool, std::string_view> of_whole_training[] = {
+      {options.train_tokens.has_value(), "--train-tokens"},
+      {options.at_least.has_value(), "--at-least"},
+      {options.deadline_days.has_value(), "--deadline"},
+      {options.budget.has_value(), "--budget"},
+      {!options.prices.empty(), "--price-per-gpu-hour"}};
+  for (const auto& [given, option] : of_whole_training)
+    refuse(given, option, "the whole training is not weighed");
 }
 
 /// Puts together the question.
@@ -104,32 +109,53 @@ class Asker {
   }
 
   void take_model(MegatronQuestion& question) {
+    question.origin.otherwise = "--runtime megatron";
     if (const auto file = command_line_of(options_)) {
       megatron::Arguments arguments = megatron::read_arguments(file->text, file->name());
+      if (const std::string unknown = unknown_flags(arguments); !unknown.empty())
+        options_.output.note(
+            fmt::format("{}: flags that are not known here: {}", file->name(), unknown));
       question.training = arguments.settings;
       question.assumed = std::move(arguments.assumed);
+      question.origin = std::move(arguments.origin);
       has_model_ = arguments.has_model;
       has_world_ = arguments.has_world;
       is_by_file_ = true;
       model_ = fmt::format("a decoder of {} layers", question.training.shape.layers);
     }
-    if (options_.job.seq)
-      question.training.shape.seq = std::clamp<std::int64_t>(*options_.job.seq, 0, 1 << 30);
+    if (options_.job.seq) {
+      question.training.take_length(std::clamp<std::int64_t>(*options_.job.seq, 0, 1 << 30));
+      question.origin.places["seq-length"] = "--seq";
+    }
     if (options_.job.model) {
       const JsonValue config =
           JsonValue::read_file(config_path(*options_.job.model), DuplicateKeys::last_wins);
       model_ = model_of_config(config).class_name;
       megatron::take_model(config, question.training);
+      question.origin = {.otherwise = "--model"};
     } else if (!has_model_) {
       throw Error({.where = "--model",
                    .what = "no model was given",
                    .way_out = "give a Hugging Face folder or config.json, or a command line of "
                               "Megatron-LM in --config"});
     }
+    take_megatron_dropout(options_.pytorch.dropout, options_.job.model.has_value(),
+                          question.training);
     if (question.training.shape.seq == 0)
       throw Error({.where = "--seq",
                    .what = "the tokens of a sequence were not given",
                    .way_out = "give for example --seq 4096"});
+    choose_again(question);
+  }
+
+  /// What the layouts say, whatever the file does.
+  void choose_again(MegatronQuestion& question) const {
+    const megatron::Settings& s = question.training;
+    const auto assume = [&](std::string_view text) { question.assumed.emplace_back(text); };
+    if (is_by_file_ && s.recompute != megatron::Recompute::none)
+      assume("recomputation by what fits, and not the command line's");
+    if (is_by_file_ && s.overlaps_tensor) assume("no --tp-comm-overlap");
+    if (s.float8 != megatron::Float8::none) assume("FP8 in all layouts, as the command line says");
     question.training.recompute = megatron::Recompute::none;
     question.training.by_block = question.training.distributes_recomputed = false;
     question.training.recompute_layers = 1;
@@ -140,6 +166,7 @@ class Asker {
     const std::vector<int> worlds = options_.asked_worlds();
     refuse(worlds.size() > 1, "--world", "one number of ranks is weighed");
     if (!worlds.empty()) {
+      question.origin.places["nproc-per-node"] = "--world";
       question.training.world = worlds.front();
     } else if (!has_world_) {
       question.training.world = ranks_of_a_node(question.profile);
@@ -160,6 +187,7 @@ class Asker {
                                          most, seq),
                      .way_out = fmt::format("give a multiple of {}", seq)});
       training.global_batch = tokens / seq;
+      question.origin.places["global-batch-size"] = "--tokens-per-batch";
     }
     if (training.global_batch > 0) return;
     throw Error({.where = "--tokens-per-batch",
@@ -335,8 +363,12 @@ ExitCode run_megatron_plan(const PlanOptions& options, const std::stop_token& st
                               question.training.global_batch, question.training.shape.seq,
                               asker.hardware_line())) +
           "\n\n");
-    print(answer.places.empty() ? "no layout fits\n" : places_text(answer, painter));
-    if (answer.is_tight) print("none leaves the margin: these fit, and are tight\n");
+    if (!answer.places.empty())
+      print(places_text(answer, painter));
+    else
+      print(answer.interrupted ? "stopped before a layout was predicted\n" : "no layout fits\n");
+    if (answer.is_tight && !answer.interrupted)
+      print("none leaves the margin: these fit, and are tight\n");
     print(losers_text(answer));
     print(fmt::format("\n{} layouts weighed, {} of them predicted in full, {:.1f} s{}\n",
                       grouped(static_cast<std::int64_t>(answer.layouts)),

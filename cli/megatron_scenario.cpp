@@ -6,6 +6,7 @@
 #include <charconv>
 #include <utility>
 
+#include "cli/on_off.h"
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 #include "core/config/megatron/model_shape.h"
@@ -77,6 +78,7 @@ class Resolver {
     refuse_foreign_to_megatron(q_);
     take_length();
     take_model();
+    take_megatron_dropout(q_.pytorch.dropout, q_.job.model.has_value(), s());
     take_mesh();
     take_strategy();
     take_overlap();
@@ -101,7 +103,7 @@ class Resolver {
 
   void take_length() {
     if (q_.job.seq) {
-      s().shape.seq = std::clamp<std::int64_t>(*q_.job.seq, 0, 1 << 30);
+      s().take_length(std::clamp<std::int64_t>(*q_.job.seq, 0, 1 << 30));
       says("--seq", {"seq-length"});
     } else if (s().shape.seq == 0) {
       throw Error({.where = origin_.otherwise,
@@ -126,7 +128,6 @@ class Resolver {
     megatron::take_model(config, s());
     says("--model", {"num-layers", "hidden-size", "num-attention-heads", "num-query-groups",
                      "ffn-hidden-size", "kv-channels", "vocab-size", "num-experts"});
-    if (q_.pytorch.dropout == "on") s().hidden_dropout = s().attention_dropout = 0.1;
   }
 
   void take_mesh() {
@@ -380,10 +381,20 @@ void refuse_foreign_to_megatron(const PytorchQuestion& q) {
   refuse(q.pytorch.fine_tuning.peft.has_value(), "--peft", "the whole model is trained here");
   refuse(q.pytorch.fine_tuning.quantization.has_value(), "--quantization",
          "the whole model is trained here");
+  refuse(q.job.clip && *q.job.clip <= 0, "--clip",
+         "a step of Megatron-LM is predicted with its gradients clipped");
   refuse(q.sharding.ranks_per_node.has_value(), "--ranks-per-node", "nodes are the cluster's");
   refuse(q.sharding.use_orig_params, "--use-orig-params", "it is FSDP1's");
   refuse(q.pytorch.allocator.has_value(), "--allocator",
          "no allocator is played under Megatron-LM: its memory is that of tensors");
+}
+
+void take_megatron_dropout(const std::optional<std::string>& dropout, bool has_config,
+                           megatron::Settings& settings) {
+  if (!dropout) return;
+  const bool is_on = parse_on_off(*dropout, "--dropout");
+  if (is_on && !has_config) return;
+  settings.hidden_dropout = settings.attention_dropout = is_on ? 0.1 : 0;
 }
 
 megatron::Attention megatron_attention(const std::string& name) {

@@ -29,6 +29,11 @@ MegatronScenario resolve_megatron_scenario(const PytorchQuestion& question,
 /// Throws Error naming the first option that means nothing, or something else, under Megatron-LM.
 void refuse_foreign_to_megatron(const PytorchQuestion& question);
 
+/// --dropout: off for none; on for the command line's, or 0.1 of a model that is given by its
+/// configuration. Throws Error naming the option.
+void take_megatron_dropout(const std::optional<std::string>& dropout, bool has_config,
+                           megatron::Settings& settings);
+
 /// --attention and --precision. Throw Error naming the option and the choices.
 megatron::Attention megatron_attention(const std::string& name);
 Dtype megatron_dtype(const std::string& precision);

@@ -12,7 +12,6 @@ DISTRIBUTED_ARGS=(
 )
 
 MODEL_ARGS=(
-    --use-mcore-models
     --num-layers 32
     --hidden-size 4096
     --ffn-hidden-size 14336

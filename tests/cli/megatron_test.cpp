@@ -77,6 +77,17 @@ TEST_F(Megatron, RefusalsNameTheOptionThatSaidIt) {
               HasSubstr("give it to `simulate --config`, `plan --config` or `lint`"));
 }
 
+// Megatron-LM clips at --clip-grad 1.0, and its dropout is 0.1, unless somebody says otherwise.
+TEST_F(Megatron, DropoutAndClippingAreTakenOrRefused) {
+  const auto script = [&](const std::string& options) {
+    return answer(plan + options)["chosen"]["text"].get<std::string>();
+  };
+  EXPECT_THAT(script("--dropout on"), HasSubstr("--hidden-dropout 0.1\n"));
+  EXPECT_THAT(script("--dropout off"), HasSubstr("--hidden-dropout 0\n"));
+  for (const std::string verb : {simulate, plan})
+    EXPECT_THAT(refusal(verb + "--clip 0"), HasSubstr("--clip: a step of Megatron-LM"));
+}
+
 TEST_F(Megatron, FiguresSayWhoseTheyAre) {
   EXPECT_EQ(workplace_.run(simulate + std::string("-o left")).code, 0);
   for (const char* figure : {"stages", "memory", "streams"})
@@ -122,17 +133,54 @@ TEST_F(Megatron, PlanRanksMeshes) {
 }
 
 TEST_F(Megatron, PlanSaysWhatFits) {
-  EXPECT_EQ(answer(plan + std::string("--device-memory 100MiB"), 1)["candidates"].size(), 0u);
+  const Json small = answer(plan + std::string("--device-memory 100MiB"), 1);
+  EXPECT_EQ(small["candidates"].size(), 0u);
+  ASSERT_GT(small["dropped"].size(), 0u);
+  for (const Json& loser : small["dropped"])
+    EXPECT_THAT(loser["why"].get<std::string>(),
+                ::testing::ContainsRegex("^needs at least .* and a margin of 1.* GiB; the device "
+                                         "has 100.* MiB$"));
   // 8 layers of the file, which says batch and length, too.
   const Json planned = answer("plan --config run.sh --cluster h100_sxm");
   EXPECT_EQ(planned["candidates"][0]["world"], 8);
   EXPECT_THAT(planned["chosen"]["text"].get<std::string>(), HasSubstr("--global-batch-size 32"));
 }
 
+// Recomputation is the layouts'; FP8 is not weighed, and stays.
+TEST_F(Megatron, PlanSaysWhatItTakesOtherwiseThanTheFile) {
+  workplace_.write("more.sh",
+                   workplace_.read("run.sh").substr(0, workplace_.read("run.sh").size() - 1) +
+                       " --tp-comm-overlap --fp8-format hybrid --frobnicate 3 "
+                       "--recompute-granularity selective\n");
+  const Outcome outcome = workplace_.run("plan --config more.sh --cluster h100_sxm --places 1");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  for (const char* text : {"recomputation by what fits, and not the command line's",
+                           "no --tp-comm-overlap", "FP8 in all layouts, as the command line says",
+                           "more.sh: flags that are not known here: --frobnicate (line 2)"})
+    EXPECT_THAT(outcome.errors, HasSubstr(text));
+}
+
+// No layout is without it, so that it is said, and not that something does not divide.
+TEST_F(Megatron, PlanSaysWhatContradictsInEveryLayout) {
+  workplace_.write("experts.sh", workplace_.read("run.sh") + " --num-experts 8\n");
+  EXPECT_THAT(refusal("plan --config experts.sh --cluster h100_sxm"),
+              HasSubstr("experts.sh:3: --num-experts: experts without gated layers"));
+  EXPECT_THAT(refusal("plan --config run.sh --cluster h100_sxm --seq 2048"),
+              HasSubstr("run.sh:2: --max-position-embeddings: 1024 positions are fewer"));
+  EXPECT_THAT(refusal("plan --runtime megatron --model config.json --cluster h100_sxm --world 7 "
+                      "--tokens-per-batch 45056 --seq 4096"),
+              HasSubstr("no layout of Megatron-LM divides 11 sequences and 6 layers over 7"));
+}
+
 TEST_F(Megatron, PlanRefusesWhatItDoesNotWeigh) {
   EXPECT_THAT(refusal(plan + std::string("--strategy zero1")),
-              HasSubstr("--strategy: the distributed optimizer is weighed, and no other"));
-  EXPECT_THAT(refusal(plan + std::string("--mesh tensor=2")), HasSubstr("--mesh"));
+              HasSubstr("--strategy: layouts with and without the distributed optimizer"));
+  EXPECT_THAT(refusal(plan + std::string("--batch 2")),
+              HasSubstr("--batch: micro-batches are chosen in a plan of Megatron-LM"));
+  for (const std::string option :
+       {"--train-tokens", "--at-least", "--deadline", "--budget", "--price-per-gpu-hour"})
+    EXPECT_THAT(refusal(plan + option + " 3"),
+                HasSubstr(option + ": the whole training is not weighed"));
   EXPECT_THAT(refusal("plan --runtime megatron,fsdp2 --model config.json --tokens-per-batch 65536"),
               HasSubstr("megatron is not weighed beside other runtimes"));
   EXPECT_THAT(refusal("plan --runtime fsdp2 --config run.sh --cluster h100_sxm"),

@@ -73,11 +73,11 @@ TEST(ShellWords, AreWhatBashMakesOfThem) {
 
 TEST(ShellWords, KeepLinesOfWhatIsWrittenInQuotes) {
   const auto words = read_shell("A=\"--x 1 \\\n  --y 2\"\n\nrun $A --z", "run.sh").words;
-  EXPECT_THAT(words,
-              ElementsAre(ShellWord{"--x", 1, ""}, ShellWord{"1", 1, ""}, ShellWord{"--y", 2, ""},
-                          ShellWord{"2", 2, ""}, ShellWord{"run", 4, ""}, ShellWord{"--x", 4, ""},
-                          ShellWord{"1", 4, ""}, ShellWord{"--y", 4, ""}, ShellWord{"2", 4, ""},
-                          ShellWord{"--z", 4, ""}));
+  EXPECT_THAT(words, ElementsAre(ShellWord{"--x", 1, "", true}, ShellWord{"1", 1, ""},
+                                 ShellWord{"--y", 2, ""}, ShellWord{"2", 2, ""},
+                                 ShellWord{"run", 4, "", true}, ShellWord{"--x", 4, ""},
+                                 ShellWord{"1", 4, ""}, ShellWord{"--y", 4, ""},
+                                 ShellWord{"2", 4, ""}, ShellWord{"--z", 4, ""}));
 }
 
 // Doubling 40 times would make 2^40 bytes.
@@ -139,6 +139,19 @@ TEST(MegatronArguments, SayHowTokensKnowTheirPlace) {
   EXPECT_THAT(refusal("--max-position-embeddings 256"),
               HasSubstr("run.sh:1: --max-position-embeddings: 256 positions are fewer than the 512 "
                         "tokens of a sequence"));
+}
+
+// arguments.py asserts max_position_embeddings >= seq_length whatever the kind of positions.
+TEST(MegatronArguments, AskForPositionsOfAllTokens) {
+  for (const std::string type : {"learned_absolute", "rope", "none"})
+    EXPECT_THAT(refusal("--max-position-embeddings 256 --position-embedding-type " + type),
+                HasSubstr("256 positions are fewer than the 512 tokens of a sequence"));
+  Settings s = read("--max-position-embeddings 512 --position-embedding-type rope").settings;
+  s.take_length(1024);
+  EXPECT_THAT(command_line(s, 8, ""), HasSubstr("--max-position-embeddings 1024"));
+  Settings learned = read("--max-position-embeddings 512").settings;
+  learned.take_length(1024);
+  EXPECT_EQ(learned.position_rows(), 512);
 }
 
 // transformer_config.py: without a number of groups there are as many as heads.
@@ -236,10 +249,12 @@ torchrun $DISTRIBUTED_ARGS pretrain_gpt.py ${MODEL_ARGS[@]} \
   EXPECT_EQ(s.recompute, Recompute::full);
   EXPECT_TRUE(s.by_block);
   EXPECT_EQ(s.recompute_layers, 2);
-  ASSERT_EQ(arguments.remarks.size(), 1u);
-  EXPECT_EQ(arguments.remarks.front().flag, "frobnicate");
-  EXPECT_EQ(arguments.remarks.front().line, 20);
-  EXPECT_EQ(arguments.remarks.front().kind, Remark::Kind::unknown);
+  ASSERT_EQ(arguments.remarks.size(), 2u);
+  EXPECT_EQ(arguments.remarks.front().flag, "use-mcore-models");
+  EXPECT_EQ(arguments.remarks.front().kind, Remark::Kind::deprecated);
+  EXPECT_EQ(arguments.remarks.back().flag, "frobnicate");
+  EXPECT_EQ(arguments.remarks.back().line, 20);
+  EXPECT_EQ(arguments.remarks.back().kind, Remark::Kind::unknown);
   check(s, arguments.origin);
 }
 
@@ -302,8 +317,8 @@ TEST(MegatronArguments, TakeMixturesOfExpertsOrSayWhyNot) {
 TEST(MegatronArguments, BoundMicroBatches) {
   EXPECT_THAT(refusal("--global-batch-size 16777216"),
               HasSubstr("run.sh:1: --global-batch-size: 2097152 micro-batches in 1 stage are more "
-                        "than 262144 forwards of a step; give --global-batch-size of at most "
-                        "2097152"));
+                        "than 262144 forwards of a step: that is not predicted; give "
+                        "--global-batch-size of at most 2097152"));
   EXPECT_EQ(refusal("--global-batch-size 2097152"), "no error");
   EXPECT_THAT(refusal("--global-batch-size 2147483647"), HasSubstr("give 0 to 16777216"));
   EXPECT_THAT(refusal("--global-batch-size 99999999999999999999"),
@@ -346,6 +361,21 @@ TEST(MegatronArguments, SayWhichOfSeveralValuesCounts) {
                                   "the last one, 256, is taken"));
 }
 
+// What is computed from a variable of several values is as unsure as it.
+TEST(MegatronArguments, SayWhatComesFromSeveralValues) {
+  const Arguments arguments = read_arguments(
+      std::string(small_model) +
+          "\nif [ $SIZE = 8 ]; then\n TP=2\nelse\n TP=4\nfi\nPP=$((8 / TP))\nGROUP=$PP\n"
+          "x --pipeline-model-parallel-size $GROUP --micro-batch-size 2",
+      "run.sh");
+  EXPECT_EQ(arguments.settings.pipeline, 2);
+  EXPECT_THAT(arguments.assumed,
+              ::testing::Contains("--pipeline-model-parallel-size (line 9): the script sets $TP to "
+                                  "several values: the last one before, 2, is taken"));
+  EXPECT_THAT(arguments.assumed,
+              ::testing::Not(::testing::Contains(HasSubstr("--micro-batch-size (line"))));
+}
+
 // The first 0 layers of each stage are none.
 TEST(MegatronArguments, RunNoLayerAgainInBlocksOfNone) {
   const auto recompute = [](const std::string& layers) {
@@ -355,6 +385,37 @@ TEST(MegatronArguments, RunNoLayerAgainInBlocksOfNone) {
   };
   EXPECT_EQ(recompute("0"), Recompute::none);
   EXPECT_EQ(recompute("1"), Recompute::full);
+}
+
+// A command ends with its line, an array with its bracket.
+TEST(ShellWords, SayWhereCommandsBegin) {
+  const auto begins = [](std::string_view script) {
+    std::vector<std::string> result;
+    for (const ShellWord& word : read_shell(script, "run.sh").words)
+      if (word.begins) result.push_back(word.text);
+    return result;
+  };
+  EXPECT_THAT(begins("a b \\\n c\nd e | f; g"), ElementsAre("a", "d", "f", "g"));
+  EXPECT_THAT(begins("A=(\n --x\n 1 )\nrun ${A[@]} 2"), ElementsAre("--x", "run"));
+  EXPECT_THAT(begins("B=\"--y 2\"\n"), ElementsAre("--y"));
+}
+
+// argparse: names with dashes, switches without a value, words of a list of choices. torchrun
+// takes dashes and underscores.
+TEST(MegatronArguments, RefuseWhatArgparseRefuses) {
+  EXPECT_THAT(refusal("--micro_batch_size 2"),
+              HasSubstr("--micro-batch-size: Megatron-LM has no --micro_batch_size; write"));
+  EXPECT_THAT(refusal("--fp8_param_gather"), HasSubstr("Megatron-LM has no --fp8_param_gather"));
+  EXPECT_EQ(refusal("--nproc_per_node 8 --frob_nicate 2"), "no error");
+  EXPECT_THAT(refusal("--bf16 true"),
+              HasSubstr("run.sh:1: --bf16: is a switch, and \"true\" stands behind it"));
+  EXPECT_THAT(refusal("--swiglu=False"), HasSubstr("--swiglu: is a switch"));
+  EXPECT_EQ(refusal("--bf16\nDEBUG=1\ntrue"), "no error");
+  EXPECT_THAT(refusal("--normalization Layernorm"),
+              HasSubstr("--normalization: Megatron-LM has no \"Layernorm\"; give LayerNorm"));
+  EXPECT_FALSE(inspect_arguments("--num-layers 2 --fp8-recipe custom", "run.sh")
+                   .problems.front()
+                   .is_refused);
 }
 
 // 50257 tokens on 2 ranks: 256 x 197.
@@ -385,6 +446,10 @@ TEST(MegatronArguments, TellContradictionsInOneLine) {
               HasSubstr("520 tokens of a sequence"));
   EXPECT_THAT(refusal("--num-layers $LAYERS"),
               HasSubstr("run.sh:1: --num-layers: the script does not say what $LAYERS is"));
+  EXPECT_THAT(refusal("--cross-entropy-loss-fusion --cross-entropy-fusion-impl te"),
+              HasSubstr("run.sh:1: --cross-entropy-fusion-impl: Megatron-LM refuses"));
+  EXPECT_EQ(refusal("--cross-entropy-loss-fusion"), "no error");
+  EXPECT_EQ(refusal("--cross-entropy-fusion-impl te"), "no error");
   EXPECT_THAT(refusal("--bf16 --fp16"), HasSubstr("run.sh:1: --fp16: --bf16 is given, too"));
   EXPECT_THAT(refusal("--num-attention-heads 6"), HasSubstr("give --kv-channels"));
   EXPECT_THAT(refusal("--batch-size 4"), HasSubstr("give --micro-batch-size"));
@@ -409,7 +474,7 @@ TEST(MegatronArguments, AreWrittenAsTheyAreRead) {
         "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather "
         "--micro-batch-size 2 --global-batch-size 64 --recompute-granularity full "
         "--recompute-method uniform --recompute-num-layers 1 --fp8-format hybrid "
-        "--cross-entropy-loss-fusion --cross-entropy-fusion-impl te --ffn-hidden-size 640",
+        "--ffn-hidden-size 640",
         "--nproc-per-node 4 --fp16 --pipeline-model-parallel-size 2 --recompute-activations "
         "--decoder-first-pipeline-num-layers 1 --decoder-last-pipeline-num-layers 3 "
         "--attention-backend unfused --position-embedding-type none --global-batch-size 8 "

@@ -80,6 +80,18 @@ TEST(MegatronLint, FindsAllOfThem) {
                           "error 2 --overlap-param-gather refused"));
 }
 
+TEST(MegatronLint, LooksOnBesideANoteOrARefusal) {
+  const std::string refused = "error 2 --overlap-param-gather refused";
+  for (const char* flag : {"--use-megatron-fsdp", "--fp16 --bf16", "--frobnicate 3"})
+    EXPECT_THAT(lint_of(std::string("--overlap-param-gather --overlap-grad-reduce ") + flag),
+                Contains(refused))
+        << flag;
+  // What cannot be read leaves a default, of which nothing is said.
+  EXPECT_THAT(lint_of("--overlap-param-gather --overlap-grad-reduce --num-query-groups $GROUPS "
+                      "--group-query-attention"),
+              ElementsAre("error 2 --num-query-groups refused"));
+}
+
 TEST(MegatronLint, WarnsOfWhatMegatronPassesOver) {
   EXPECT_THAT(lint_of("--sequence-parallel"),
               ElementsAre("warning 2 --sequence-parallel ignored-key"));
@@ -87,6 +99,8 @@ TEST(MegatronLint, WarnsOfWhatMegatronPassesOver) {
               ElementsAre("warning 2 --num-query-groups ignored-key"));
   EXPECT_THAT(lint_of("--use-rotary-position-embeddings"),
               ElementsAre("warning 2 --use-rotary-position-embeddings deprecated-key"));
+  EXPECT_THAT(lint_of("--use-mcore-models"),
+              ElementsAre("warning 2 --use-mcore-models deprecated-key"));
   EXPECT_THAT(lint_of("--seq-length 256"), ElementsAre("warning 2 --seq-length several-values"));
 }
 
@@ -95,6 +109,22 @@ TEST(MegatronLint, NotesWhatIsNotKnownOrNotPredicted) {
   EXPECT_THAT(lint_of("--use-megatron-fsdp"),
               ElementsAre("note 2 --use-megatron-fsdp not-modelled"));
   EXPECT_THAT(lint_of("--num-experts 8"), ElementsAre("note 2 --num-experts not-modelled"));
+}
+
+// Megatron-LM has no such limits: they are of what is predicted here.
+TEST(MegatronLint, NotesWhatIsTooLargeToPredict) {
+  const auto notes = [](std::string_view flags, const std::string& key, std::int64_t world) {
+    EXPECT_THAT(lint_of(flags, world), Contains("note 2 " + key + " not-modelled")) << flags;
+    EXPECT_THAT(lint_of(flags, world), ::testing::Each(::testing::Not(HasSubstr("refused"))))
+        << flags;
+  };
+  notes("--num-layers 1025", "--num-layers", 1);
+  notes("--global-batch-size 262145", "--global-batch-size", 1);
+  notes("--attention-backend unfused --seq-length 1048576 --max-position-embeddings 1048576",
+        "--seq-length", 1);
+  notes("--swiglu --num-experts 16384 --moe-ffn-hidden-size 1025", "--num-experts", 1);
+  EXPECT_THAT(lint_of("--swiglu --num-experts 8 --moe-router-topk 9", 1),
+              Contains("error 2 --moe-router-topk refused"));
 }
 
 // The number of ranks is not known, so that it is in no finding.

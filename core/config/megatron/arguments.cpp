@@ -60,6 +60,10 @@ class Reader {
                                 .way_out = std::move(way_out),
                                 .is_refused = is_refused});
   }
+  void unread(std::string_view name, std::string what, std::string way_out) {
+    problem(name, std::move(what), std::move(way_out));
+    result_.problems.back().is_read = false;
+  }
   void leave(std::string_view name, std::string what, std::string way_out) {
     problem(name, std::move(what) + ": that is not predicted", std::move(way_out), false);
   }
@@ -81,13 +85,23 @@ class Reader {
     return find(name);
   }
   bool given(std::string_view name) { return take(name) != nullptr; }
+  /// A switch: argparse takes no value behind it.
+  bool is_on(std::string_view name) {
+    const Flag* flag = take(name);
+    if (flag == nullptr) return false;
+    constexpr std::string_view truths[] = {"true", "false", "True", "False", "0", "1"};
+    if (flag->is_followed && std::ranges::find(truths, flag->values.front()) != std::end(truths))
+      problem(name, fmt::format("is a switch, and \"{}\" stands behind it", flag->values.front()),
+              "give the flag alone, or leave it out");
+    return true;
+  }
 
   /// The word behind a flag; none where the flag or the word is not there.
   std::optional<std::string> word(std::string_view name) {
     const Flag* flag = take(name);
     if (flag == nullptr) return std::nullopt;
     if (flag->values.empty()) {
-      problem(name, "has no value", fmt::format("give --{} VALUE", name));
+      unread(name, "has no value", fmt::format("give --{} VALUE", name));
       return std::nullopt;
     }
     const std::string& value = flag->values.front();
@@ -107,14 +121,14 @@ class Reader {
     const auto text = word(name);
     if (!text) return std::nullopt;
     if (text->find('$') != std::string::npos) {
-      problem(name, fmt::format("the script does not say what {} is", shown(*text)),
-              "write the number in a copy of the script");
+      unread(name, fmt::format("the script does not say what {} is", shown(*text)),
+             "write the number in a copy of the script");
       return std::nullopt;
     }
     const auto value = whole_number(*text);
     if (value && *value >= 0 && *value < most) return value;
-    problem(name, fmt::format("expected a whole number, got \"{}\"", shown(*text)),
-            fmt::format("give 0 to {}", most - 1));
+    unread(name, fmt::format("expected a whole number, got \"{}\"", shown(*text)),
+           fmt::format("give 0 to {}", most - 1));
     return std::nullopt;
   }
   std::int64_t number(std::string_view name, std::int64_t otherwise) {
@@ -125,7 +139,7 @@ class Reader {
     constexpr std::int64_t most = 1 << 20;
     const std::int64_t value = number(name, 1);
     if (value >= 1 && value <= most) return static_cast<int>(value);
-    problem(name, fmt::format("the value is {}", value), fmt::format("give 1 to {}", most));
+    unread(name, fmt::format("the value is {}", value), fmt::format("give 1 to {}", most));
     return 1;
   }
   /// "0.1"; `least` to below `end`.
@@ -136,18 +150,24 @@ class Reader {
     const auto read = std::from_chars(text->data(), text->data() + text->size(), value);
     const bool is_number = read.ec == std::errc() && read.ptr == text->data() + text->size();
     if (is_number && value >= 0 && value < end) return value;
-    problem(name,
-            fmt::format("expected a number from 0 to below {}, got \"{}\"", end, shown(*text)),
-            "give for example 0.1");
+    unread(name, fmt::format("expected a number from 0 to below {}, got \"{}\"", end, shown(*text)),
+           "give for example 0.1");
     return otherwise;
   }
+  /// `others`: what argparse takes, too, and is not predicted.
   std::string choice(std::string_view name, std::string otherwise,
-                     std::initializer_list<std::string_view> choices) {
+                     std::initializer_list<std::string_view> choices,
+                     std::string_view others = {}) {
     auto text = word(name);
     if (!text) return otherwise;
     if (std::ranges::find(choices, *text) != choices.end()) return *text;
-    leave(name, fmt::format("\"{}\"", shown(*text)),
-          fmt::format("give {}", fmt::join(choices, ", ")));
+    const std::string way_out = fmt::format("give {}", fmt::join(choices, ", "));
+    if (text->find('$') != std::string::npos)
+      unread(name, fmt::format("the script does not say what {} is", shown(*text)), way_out);
+    else if (*text == others)
+      leave(name, fmt::format("\"{}\"", shown(*text)), way_out);
+    else
+      problem(name, fmt::format("Megatron-LM has no \"{}\"", shown(*text)), way_out);
     return otherwise;
   }
 
@@ -165,6 +185,8 @@ class Reader {
 
   void read_model() {
     Settings& s = result_.settings;
+    if (const Flag* old = take("use-mcore-models"))
+      remark(Remark::Kind::deprecated, *old, "leave it out: Megatron-LM passes over it");
     DecoderShape& shape = s.shape;
     const auto layers = number("num-layers"), hidden = number("hidden-size"),
                heads = number("num-attention-heads");
@@ -172,24 +194,24 @@ class Reader {
     shape.layers = layers.value_or(0);
     shape.hidden = hidden.value_or(0);
     shape.heads = heads.value_or(0);
-    const bool swiglu = given("swiglu");
-    s.gated = given("quick-geglu") || swiglu;
+    const bool swiglu = is_on("swiglu");
+    s.gated = is_on("quick-geglu") || swiglu;
     const std::int64_t usual = swiglu ? 4 * shape.hidden * 2 / 3 / 64 * 64 : 4 * shape.hidden;
     shape.ffn = number("ffn-hidden-size", usual);
-    const bool grouped = given("group-query-attention");
+    const bool grouped = is_on("group-query-attention");
     if (!grouped) ignore("num-query-groups", "counts only beside --group-query-attention");
     shape.kv_heads = grouped ? number("num-query-groups", shape.heads) : shape.heads;
     read_head_size();
     shape.seq = number("seq-length", 0);
     result_.has_length = shape.seq > 0;
-    s.biases = !given("disable-bias-linear");
+    s.biases = !is_on("disable-bias-linear");
     s.layer_norm = choice("normalization", "LayerNorm", {"LayerNorm", "RMSNorm"}) == "LayerNorm";
     read_positions();
-    s.norms_queries = given("qk-layernorm");
-    s.tied = !given("untie-embeddings-and-output-weights");
+    s.norms_queries = is_on("qk-layernorm");
+    s.tied = !is_on("untie-embeddings-and-output-weights");
     s.hidden_dropout = decimal("hidden-dropout", 0.1, 1);
     s.attention_dropout = decimal("attention-dropout", 0.1, 1);
-    const bool query_bias = given("add-qkv-bias");
+    const bool query_bias = is_on("add-qkv-bias");
     shape.family = s.gated ? (query_bias ? "qwen2" : "llama") : "gpt2";
     read_vocabulary();
     read_latents(grouped);
@@ -202,16 +224,17 @@ class Reader {
     const bool divides = shape.heads > 0 && shape.hidden % shape.heads == 0;
     shape.head_size = stated.value_or(shape.heads > 0 ? shape.hidden / shape.heads : 0);
     if (!stated && shape.heads > 0 && !divides)
-      problem("num-attention-heads",
-              fmt::format("the hidden size of {} does not divide over {} heads", shape.hidden,
-                          shape.heads),
-              "give --kv-channels, or a number of heads that divides --hidden-size");
+      unread("num-attention-heads",
+             fmt::format("the hidden size of {} does not divide over {} heads", shape.hidden,
+                         shape.heads),
+             "give --kv-channels, or a number of heads that divides --hidden-size");
   }
 
   void read_positions() {
     Settings& s = result_.settings;
-    const std::string type = choice("position-embedding-type", "learned_absolute",
-                                    {"learned_absolute", "rope", "yarn", "mrope", "none"});
+    const std::string type =
+        choice("position-embedding-type", "learned_absolute",
+               {"learned_absolute", "rope", "yarn", "mrope", "none"}, "relative");
     const Flag* old_flag = take("use-rotary-position-embeddings");
     if (old_flag != nullptr)
       remark(Remark::Kind::deprecated, *old_flag, "give --position-embedding-type rope");
@@ -219,7 +242,7 @@ class Reader {
     s.positions = rotary           ? Positions::rotary
                   : type == "none" ? Positions::none
                                    : Positions::learned;
-    if (given("no-position-embedding") && !rotary)
+    if (is_on("no-position-embedding") && !rotary)
       problem("no-position-embedding", "Megatron-LM takes it beside rotary positions only",
               "give --position-embedding-type none");
     s.max_positions = number("max-position-embeddings", 0);
@@ -254,7 +277,7 @@ class Reader {
   void read_latents(bool grouped) {
     constexpr std::string_view sizes[] = {"q-lora-rank", "kv-lora-rank", "qk-head-dim",
                                           "qk-pos-emb-head-dim", "v-head-dim"};
-    if (!given("multi-latent-attention")) {
+    if (!is_on("multi-latent-attention")) {
       for (const std::string_view name : sizes)
         ignore(name, "counts only beside --multi-latent-attention");
       return;
@@ -314,7 +337,7 @@ class Reader {
   void read_capacity() {
     constexpr double most = 1 << 20;
     const double factor = decimal("moe-expert-capacity-factor", 0, most);
-    const bool pads = given("moe-pad-expert-input-to-capacity");
+    const bool pads = is_on("moe-pad-expert-input-to-capacity");
     result_.settings.pads_experts = pads;
     if (pads && factor == 0)
       problem("moe-pad-expert-input-to-capacity", "there is no capacity to fill up to",
@@ -345,9 +368,9 @@ class Reader {
     }
     const std::int64_t said = all ? *all : *dense + *sparse;
     if (said != layers)
-      problem("moe-layer-freq",
-              fmt::format("the pattern is of {} layers, and the model has {}", said, layers),
-              "give a pattern of as many layers as --num-layers");
+      unread("moe-layer-freq",
+             fmt::format("the pattern is of {} layers, and the model has {}", said, layers),
+             "give a pattern of as many layers as --num-layers");
     return all ? 0 : *dense;
   }
 
@@ -367,13 +390,13 @@ class Reader {
     s.tensor = size("tensor-model-parallel-size");
     s.pipeline = size("pipeline-model-parallel-size");
     s.context = size("context-parallel-size");
-    s.sequence_parallel = given("sequence-parallel");
-    s.overlaps_tensor = given("tp-comm-overlap");
-    s.distributed_optimizer = given("use-distributed-optimizer");
-    s.overlaps_gradients = given("overlap-grad-reduce");
-    s.overlaps_parameters = given("overlap-param-gather");
-    s.embedding_as_layer = given("account-for-embedding-in-pipeline-split");
-    s.loss_as_layer = given("account-for-loss-in-pipeline-split");
+    s.sequence_parallel = is_on("sequence-parallel");
+    s.overlaps_tensor = is_on("tp-comm-overlap");
+    s.distributed_optimizer = is_on("use-distributed-optimizer");
+    s.overlaps_gradients = is_on("overlap-grad-reduce");
+    s.overlaps_parameters = is_on("overlap-param-gather");
+    s.embedding_as_layer = is_on("account-for-embedding-in-pipeline-split");
+    s.loss_as_layer = is_on("account-for-loss-in-pipeline-split");
     s.first_rank_layers = layers_of_rank("decoder-first-pipeline-num-layers");
     s.last_rank_layers = layers_of_rank("decoder-last-pipeline-num-layers");
     if (s.overlaps_gradients && !s.distributed_optimizer)
@@ -397,15 +420,15 @@ class Reader {
     s.stages_per_rank = size("num-virtual-stages-per-pipeline-rank");
     if (!layers) return;
     if (given("num-virtual-stages-per-pipeline-rank"))
-      return problem(by_layers, "--num-virtual-stages-per-pipeline-rank is given, too",
-                     "leave one of the two out");
+      return unread(by_layers, "--num-virtual-stages-per-pipeline-rank is given, too",
+                    "leave one of the two out");
     if (s.first_rank_layers > 0 || s.last_rank_layers > 0)
-      return problem(by_layers, "stages are uneven",
-                     "give --num-virtual-stages-per-pipeline-rank instead");
+      return unread(by_layers, "stages are uneven",
+                    "give --num-virtual-stages-per-pipeline-rank instead");
     const std::int64_t counted = s.layers_to_share();
     const std::int64_t of_rank = counted / s.pipeline;
     if (*layers < 1 || counted % s.pipeline != 0 || of_rank % *layers != 0)
-      return problem(
+      return unread(
           by_layers,
           fmt::format("{} layers on {} pipeline ranks are no stages of {} layers", counted,
                       s.pipeline, *layers),
@@ -432,31 +455,34 @@ class Reader {
 
   void read_precision() {
     Settings& s = result_.settings;
-    const bool bf16 = given("bf16"), fp16 = given("fp16");
+    const bool bf16 = is_on("bf16"), fp16 = is_on("fp16");
     if (bf16 && fp16) problem("fp16", "--bf16 is given, too", "leave one of the two out");
     s.parameters = bf16 ? Dtype::bfloat16 : fp16 ? Dtype::float16 : Dtype::float32;
-    const bool wide = given("accumulate-allreduce-grads-in-fp32");
-    const bool narrow = given("grad-reduce-in-bf16");
+    const bool wide = is_on("accumulate-allreduce-grads-in-fp32");
+    const bool narrow = is_on("grad-reduce-in-bf16");
     s.gradients = bf16 && narrow  ? Dtype::bfloat16
                   : fp16 && !wide ? Dtype::float16
                                   : Dtype::float32;
     const std::string format = choice("fp8-format", "", {"e4m3", "hybrid"});
     const std::string recipe =
-        choice("fp8-recipe", "delayed", {"delayed", "tensorwise", "blockwise", "mxfp8"});
+        choice("fp8-recipe", "delayed", {"delayed", "tensorwise", "blockwise", "mxfp8"}, "custom");
     if (!format.empty()) s.float8 = recipe == "delayed" ? Float8::delayed : Float8::current;
     if (!format.empty() && (recipe == "blockwise" || recipe == "mxfp8"))
       assume(fmt::format("FP8 scaling of whole tensors in the place of {}", recipe));
-    s.fused_accumulation = !given("no-gradient-accumulation-fusion");
-    const bool fused = given("cross-entropy-loss-fusion");
-    s.fused_loss = choice("cross-entropy-fusion-impl", "native", {"native", "te"}) == "te" && fused;
+    s.fused_accumulation = !is_on("no-gradient-accumulation-fusion");
+    const bool fused = is_on("cross-entropy-loss-fusion");
+    if (choice("cross-entropy-fusion-impl", "native", {"native", "te"}) == "te" && fused)
+      problem("cross-entropy-fusion-impl",
+              "Megatron-LM refuses Transformer Engine's fused cross entropy",
+              "give --cross-entropy-fusion-impl native, or leave --cross-entropy-loss-fusion out");
     read_attention();
   }
 
   void read_attention() {
     Settings& s = result_.settings;
     const bool local = choice("transformer-impl", "transformer_engine",
-                              {"local", "transformer_engine"}) == "local";
-    const bool flash = given("use-flash-attn");
+                              {"local", "transformer_engine"}, "inference_optimized") == "local";
+    const bool flash = is_on("use-flash-attn");
     const std::string backend =
         choice("attention-backend", "auto", {"flash", "fused", "unfused", "local", "auto"});
     if (flash || backend == "flash")
@@ -467,12 +493,12 @@ class Reader {
 
   void read_recomputation() {
     Settings& s = result_.settings;
-    const bool by_short_flag = given("recompute-activations");
+    const bool by_short_flag = is_on("recompute-activations");
     const std::string said = choice("recompute-granularity", "", {"selective", "full"});
     const std::string granularity = by_short_flag ? "selective" : said;
     const bool has_method = given("recompute-method");
     const auto layers = number("recompute-num-layers");
-    s.distributes_recomputed = given("distribute-saved-activations");
+    s.distributes_recomputed = is_on("distribute-saved-activations");
     s.by_block = choice("recompute-method", "uniform", {"uniform", "block"}) == "block";
     s.recompute_layers = layers.value_or(1);
     if (granularity == "full") {
@@ -531,15 +557,22 @@ class Reader {
       if (find(name) == nullptr) result_.missing.emplace_back(name);
   }
 
+  bool is_known(std::string_view name) const {
+    return std::ranges::find(known_, name) != known_.end() || has_no_bearing(name) ||
+           not_predicted(name);
+  }
+
   void list_rest() {
     for (const auto& [name, flag] : flags_) {
+      const bool is_megatrons = !is_launchers(name) && (is_known(name) || left_out(name));
+      if (is_megatrons && flag.written != name)
+        problem(name, fmt::format("Megatron-LM has no --{}", shown(flag.written)),
+                fmt::format("write --{}", name));
       if (const auto instead = left_out(name)) {
         if (matters(flag)) assume(fmt::format("--{}: {}", name, *instead));
         continue;
       }
-      const bool is_known = std::ranges::find(known_, name) != known_.end() ||
-                            has_no_bearing(name) || not_predicted(name);
-      if (!is_known) remark(Remark::Kind::unknown, flag, "is not known here");
+      if (!is_known(name)) remark(Remark::Kind::unknown, flag, "is not known here");
     }
     for (const Remark& one : result_.remarks)
       if (one.kind == Remark::Kind::ambiguous)

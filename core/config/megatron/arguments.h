@@ -17,6 +17,7 @@ struct Problem {
   int line = 0;
   std::string what, way_out;
   bool is_refused = true;  ///< by Megatron-LM; else it would train, and it is not predicted here
+  bool is_read = true;     ///< else the settings have something else in its place
 };
 
 /// A flag that is taken otherwise than it seems to say.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -63,7 +64,6 @@ class Writer {
   void write_model() {
     const DecoderShape& shape = s_.shape;
     begin("MODEL_ARGS");
-    add("use-mcore-models");
     add("num-layers", shape.layers);
     add("hidden-size", shape.hidden);
     add("ffn-hidden-size", shape.ffn);
@@ -76,7 +76,7 @@ class Writer {
     add_if(s_.norms_queries, "qk-layernorm");
     add_if(shape.family == "qwen2", "add-qkv-bias");
     add("seq-length", shape.seq);
-    add("max-position-embeddings", s_.max_positions > 0 ? s_.max_positions : shape.seq);
+    add("max-position-embeddings", std::max(s_.max_positions, shape.seq));
     write_positions();
     add("normalization", s_.layer_norm ? "LayerNorm" : "RMSNorm");
     add_if(s_.gated, "swiglu");
@@ -160,7 +160,6 @@ class Writer {
     if (s_.attention != Attention::engine)
       add("attention-backend", s_.attention == Attention::flash ? "flash" : "unfused");
     add_if(!s_.fused_accumulation, "no-gradient-accumulation-fusion");
-    if (s_.fused_loss) add("cross-entropy-loss-fusion"), add("cross-entropy-fusion-impl", "te");
   }
 
   void write_division() {

@@ -52,9 +52,11 @@ class Checker {
   void in_range(std::string_view flag, std::int64_t value, std::int64_t most,
                 std::int64_t least = 1, std::string_view name = {}) {
     if (value >= least && value <= most) return;
-    const std::string subject = name.empty() ? std::string("the value") : std::string(name);
-    refuse(flag, fmt::format("{} is {}", subject, value),
-           fmt::format("give {} to {}", least, most));
+    const std::string_view subject = name.empty() ? "the value" : name;
+    const std::string what = fmt::format("{} is {}", subject, value);
+    const std::string way_out = fmt::format("give {} to {}", least, most);
+    // The upper ends are those of what is predicted here.
+    return value > most ? leave(flag, what, way_out) : refuse(flag, what, way_out);
   }
 
   void check_sizes() {
@@ -110,11 +112,11 @@ class Checker {
     const std::int64_t tokens = s_.micro_batch * shape.seq;
     const std::int64_t rows = tokens * shape.heads;
     if (rows > most_scores / shape.seq)
-      refuse("seq-length",
-             fmt::format("{} sequences x {} heads x {}^2 tokens are more scores of attention than "
-                         "{}",
-                         s_.micro_batch, shape.heads, shape.seq, most_scores),
-             "give shorter sequences, or --attention-backend flash");
+      leave("seq-length",
+            fmt::format("{} sequences x {} heads x {}^2 tokens are more scores of attention than "
+                        "{}",
+                        s_.micro_batch, shape.heads, shape.seq, most_scores),
+            "give shorter sequences, or --attention-backend flash");
   }
 
   void check_ranks() {
@@ -147,8 +149,7 @@ class Checker {
                         "of {}",
                         shape.heads, shape.head_size, shape.hidden),
             "give --swiglu, or leave --kv-channels out");
-    const bool has_table = s_.positions == Positions::learned;
-    if (has_table && s_.max_positions > 0 && s_.max_positions < shape.seq)
+    if (s_.max_positions > 0 && s_.max_positions < shape.seq)
       refuse("max-position-embeddings",
              fmt::format("{} positions are fewer than the {} tokens of a sequence",
                          s_.max_positions, shape.seq),
@@ -258,7 +259,9 @@ class Checker {
                "give --num-experts, or leave expert parallelism out");
       return;
     }
-    in_range("moe-router-topk", experts.chosen, experts.experts);
+    if (experts.chosen < 1 || experts.chosen > experts.experts)
+      refuse("moe-router-topk", fmt::format("the value is {}", experts.chosen),
+             fmt::format("give 1 to {}", experts.experts));
     if (experts.dense_layers > s_.shape.layers)
       refuse("moe-layer-freq",
              fmt::format("{} layers without experts are more than the {} layers",
@@ -292,11 +295,11 @@ class Checker {
     const std::int64_t micro_batches = s_.micro_batches();
     const std::int64_t stages = std::int64_t{s_.pipeline} * s_.stages_per_rank;
     if (micro_batches > most_forwards / stages)
-      refuse("global-batch-size",
-             fmt::format("{} micro-batches in {} stage{} are more than {} forwards of a step",
-                         micro_batches, stages, stages == 1 ? "" : "s", most_forwards),
-             fmt::format("give --global-batch-size of at most {}, or a larger --micro-batch-size",
-                         most_forwards / stages * at_once));
+      leave("global-batch-size",
+            fmt::format("{} micro-batches in {} stage{} are more than {} forwards of a step",
+                        micro_batches, stages, stages == 1 ? "" : "s", most_forwards),
+            fmt::format("give --global-batch-size of at most {}, or a larger --micro-batch-size",
+                        most_forwards / stages * at_once));
     if (s_.stages_per_rank > 1 && micro_batches % s_.pipeline != 0)
       refuse("global-batch-size",
              fmt::format("{} micro-batches are no multiple of {} pipeline ranks, which the "

@@ -28,17 +28,20 @@ Flags flags_of(const ShellScript& script) {
   };
   for (const ShellWord& word : script.words) {
     if (word.text.size() < 3 || !word.text.starts_with("--")) {
-      if (flag.values.empty()) flag.unsure = word.unsure;
+      if (flag.values.empty()) flag.unsure = word.unsure, flag.is_followed = !word.begins;
       if (!flag.name.empty()) flag.values.push_back(word.text);
       continue;
     }
     end_flag();
-    flag = {.name = word.text.substr(2), .values = {}, .line = word.line, .unsure = {}};
+    flag = {
+        .name = word.text.substr(2), .written = {}, .values = {}, .line = word.line, .unsure = {}};
     if (const std::size_t equals = flag.name.find('='); equals != std::string::npos) {
       flag.values.push_back(flag.name.substr(equals + 1));
       flag.name.erase(equals);
       flag.unsure = word.unsure;
+      flag.is_followed = true;
     }
+    flag.written = flag.name;
     std::ranges::replace(flag.name, '_', '-');
   }
   end_flag();

@@ -7,9 +7,15 @@
 namespace shardscope::megatron {
 namespace {
 
-/// Flags that change neither time nor memory of a step, or that launchers take.
-constexpr std::string_view no_bearing[] = {"use-mcore-models",
-                                           "use-legacy-models",
+/// Flags of torch.distributed.run that scripts of Megatron-LM have.
+constexpr std::string_view of_launchers[] = {
+    "nproc-per-node",     "nnodes",       "node-rank",     "master-addr",
+    "master-port",        "rdzv-backend", "rdzv-endpoint", "rdzv-id",
+    "local-ranks-filter", "role",         "tee",           "log-dir",
+    "max-restarts",       "rdzv-conf",    "local-addr",    "start-method",
+    "monitor-interval",   "redirects",    "standalone"};
+/// Flags that change neither time nor memory of a step.
+constexpr std::string_view no_bearing[] = {"use-legacy-models",
                                            "tokenizer-type",
                                            "tokenizer-model",
                                            "vocab-file",
@@ -41,19 +47,6 @@ constexpr std::string_view no_bearing[] = {"use-mcore-models",
                                            "use-rope-scaling",
                                            "distributed-backend",
                                            "distributed-timeout-minutes",
-                                           "nproc-per-node",
-                                           "nnodes",
-                                           "node-rank",
-                                           "master-addr",
-                                           "master-port",
-                                           "rdzv-backend",
-                                           "rdzv-endpoint",
-                                           "rdzv-id",
-                                           "local-ranks-filter",
-                                           "role",
-                                           "tee",
-                                           "log-dir",
-                                           "max-restarts",
                                            "train-iters",
                                            "train-samples",
                                            "exit-duration-in-mins",
@@ -209,8 +202,12 @@ std::optional<std::string_view> found_in(std::span<const LeftOut> list, std::str
 
 }  // namespace
 
+bool is_launchers(std::string_view flag) {
+  return std::ranges::find(of_launchers, flag) != std::end(of_launchers);
+}
+
 bool has_no_bearing(std::string_view flag) {
-  return std::ranges::find(no_bearing, flag) != std::end(no_bearing) ||
+  return is_launchers(flag) || std::ranges::find(no_bearing, flag) != std::end(no_bearing) ||
          std::ranges::any_of(no_bearing_prefixes,
                              [&](std::string_view begin) { return flag.starts_with(begin); });
 }

@@ -10,6 +10,9 @@ namespace shardscope::megatron {
 /// launcher's. Names without dashes: "lr".
 bool has_no_bearing(std::string_view flag);
 
+/// Whether torchrun takes the flag, with dashes or underscores.
+bool is_launchers(std::string_view flag);
+
 /// What is predicted where the flag's effect is left out: "kernels are launched one by one"; none
 /// for other flags.
 std::optional<std::string_view> left_out(std::string_view flag);

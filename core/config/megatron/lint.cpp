@@ -23,8 +23,8 @@ class Linter {
           problem.what, problem.way_out);
     for (const Remark& remark : arguments_.remarks) add(remark);
     add_missing();
-    if (arguments_.problems.empty() && arguments_.has_model && arguments_.has_length)
-      add_contradictions();
+    const bool is_read = std::ranges::all_of(arguments_.problems, &Problem::is_read);
+    if (is_read && arguments_.has_model && arguments_.has_length) add_contradictions();
     add_connections();
     return std::move(findings_);
   }

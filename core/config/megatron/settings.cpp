@@ -51,6 +51,12 @@ std::int64_t Settings::layers_to_share() const {
          (loss_as_layer ? 1 : 0);
 }
 
+void Settings::take_length(std::int64_t tokens) {
+  shape.seq = tokens;
+  if (positions != Positions::learned && max_positions > 0)
+    max_positions = std::max(max_positions, tokens);
+}
+
 std::int64_t Settings::position_rows() const {
   if (positions != Positions::learned) return 0;
   return max_positions > 0 ? max_positions : shape.seq;

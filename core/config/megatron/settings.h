@@ -33,7 +33,8 @@ struct Settings {
   bool biases = true;  ///< of linear layers
   bool layer_norm = true;  ///< else RMSNorm, which has no bias
   Positions positions = Positions::learned;
-  std::int64_t max_positions = 0;  ///< rows of learned positions; 0: tokens of a sequence
+  /// At least the tokens of a sequence; rows of learned positions. 0: tokens of a sequence.
+  std::int64_t max_positions = 0;
   std::int64_t rotary_base = 10000;
   bool norms_queries = false;  ///< and keys: qk_layernorm
   bool tied = true;            ///< the output layer is the embedding again
@@ -64,7 +65,7 @@ struct Settings {
   Attention attention = Attention::engine;
   Dtype parameters = Dtype::bfloat16;  ///< or float16, float32
   bool fused_accumulation = true;      ///< products of weights' gradients add them up
-  bool fused_loss = false;             ///< Transformer Engine's cross entropy
+  bool fused_loss = false;  ///< Transformer Engine's cross entropy, of versions that take it
   Float8 float8 = Float8::none;
 
   /// Ranks that have the same part of the model, those of one sequence counted in.
@@ -84,6 +85,8 @@ struct Settings {
   /// Of the pipeline ranks that no setting of their own gives layers, embedding and loss counted in
   /// where they stand for one.
   std::int64_t layers_to_share() const;
+  /// Sequences of `tokens`. Positions without a table go as far as they have to.
+  void take_length(std::int64_t tokens);
   /// Rows of the table of learned positions; 0: there is none.
   std::int64_t position_rows() const;
   bool operator==(const Settings&) const = default;

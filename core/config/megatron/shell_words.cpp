@@ -23,7 +23,8 @@ bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; 
 
 struct Variable {
   std::string value;
-  bool has_several = false;  ///< other values before this one
+  /// The variable that has had other values before: this one, or one that its value comes from.
+  std::string unsure = {};
 };
 using Variables = std::map<std::string, Variable, std::less<>>;
 
@@ -132,13 +133,13 @@ class Expander {
     if (operation != '-' && operation != '=') return std::string(whole);
     if (has) return variable->value;
     std::string value = expand(behind.substr(1), depth + 1);
-    if (operation == '=') variables_[std::string(name)].value = value;
+    if (operation == '=') variables_[std::string(name)] = {.value = value, .unsure = unsure_};
     return value;
   }
   const Variable* find(std::string_view name) {
     const auto found = variables_.find(name);
     if (found == variables_.end()) return nullptr;
-    if (found->second.has_several) unsure_ = name;
+    if (!found->second.unsure.empty()) unsure_ = found->second.unsure;
     return &found->second;
   }
   /// Names stand for themselves inside $((...)).
@@ -164,6 +165,7 @@ struct RawWord {
   std::string text;
   int line = 1;
   bool literal = false;  ///< in single quotes
+  bool begins = false;   ///< a command or an array
 };
 
 class Splitter {
@@ -183,7 +185,8 @@ class Splitter {
     return c;
   }
   void open() {
-    if (!open_) word_ = {.text = {}, .line = line_};
+    if (!open_)
+      word_ = {.text = {}, .line = line_, .begins = std::exchange(begins_command_, false)};
     open_ = true;
   }
   void end_word() {
@@ -203,10 +206,17 @@ class Splitter {
     if (c == '#' && !open_) return comment();
     const bool ends = is_space(c) || c == ';' || c == '&' || c == '|' || c == '(' || c == ')';
     if (ends)
-      end_word();
+      end_word_at(c);
     else
       open(), word_.text += c;
     advance();
+  }
+  /// A new line ends a command, but not inside NAME=( ... ).
+  void end_word_at(char c) {
+    if (c == '(') in_array_ = open_ && word_.text.ends_with('=');
+    if (c == ')') in_array_ = false;
+    end_word();
+    begins_command_ = begins_command_ || !is_space(c) || (c == '\n' && !in_array_);
   }
   void copy_to(std::size_t end) {
     open();
@@ -244,7 +254,7 @@ class Splitter {
   const std::string& file_;
   std::size_t at_ = 0;
   int line_ = 1;
-  bool open_ = false;
+  bool open_ = false, in_array_ = false, begins_command_ = true;
   RawWord word_;
   std::vector<RawWord> words_;
 };
@@ -288,31 +298,35 @@ class Reader {
     const std::string_view source = assignment ? assignment->value : std::string_view(raw.text);
     Expander expander(variables_, budget_);
     const std::string value = raw.literal ? std::string(source) : expander.expand(source);
-    if (assignment) assign(*assignment, value);
-    add_words(value, raw.line, expander.unsure());
+    if (assignment) assign(*assignment, value, expander.unsure());
+    add_words(value, raw.line, raw.begins || assignment.has_value(), expander.unsure());
   }
 
-  void assign(const Assignment& assignment, std::string value) {
+  void assign(const Assignment& assignment, std::string value, const std::string& unsure) {
     // A line is that of the word that is written: what a variable stands for is on its own.
     std::ranges::replace(value, '\n', ' ');
     const auto [found, fresh] = variables_.try_emplace(assignment.name);
     Variable& variable = found->second;
     budget_.take(value.size());
+    if (!unsure.empty()) variable.unsure = unsure;
     if (assignment.appends) {
       variable.value += value;
       return;
     }
     const bool goes_on = assignment.value.find("$" + assignment.name) != std::string_view::npos ||
                          assignment.value.find("${" + assignment.name) != std::string_view::npos;
-    if (!fresh && !goes_on && variable.value != value) variable.has_several = true;
+    if (!fresh && !goes_on && variable.value != value) variable.unsure = assignment.name;
     variable.value = std::move(value);
   }
 
-  void add_words(std::string_view value, int line, const std::string& unsure) {
+  void add_words(std::string_view value, int line, bool begins, const std::string& unsure) {
     std::string part;
     const auto end_part = [&] {
       if (!part.empty())
-        script_.words.push_back({.text = std::exchange(part, {}), .line = line, .unsure = unsure});
+        script_.words.push_back({.text = std::exchange(part, {}),
+                                 .line = line,
+                                 .unsure = unsure,
+                                 .begins = std::exchange(begins, false)});
       if (script_.words.size() > most_words)
         throw Error({.where = fmt::format("{}:{}", file_, line),
                      .what = fmt::format("has more than {} words", most_words),

@@ -12,7 +12,8 @@ namespace shardscope::megatron {
 struct ShellWord {
   std::string text;  ///< variables replaced where the script sets them
   int line = 1;
-  std::string unsure;  ///< a variable in it that the script has set to several values; empty: none
+  std::string unsure;   ///< a variable in it that the script has set to several values; empty: none
+  bool begins = false;  ///< a command, an array or the value of an assignment
   bool operator==(const ShellWord&) const = default;
 };
 

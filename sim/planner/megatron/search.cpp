@@ -33,6 +33,27 @@ Settings with_stages_of(Settings s, std::int64_t layers) {
   return s;
 }
 
+Settings with_micro_batches(Settings s, std::int64_t micro_batches) {
+  s.global_batch = micro_batches * s.micro_batch * s.data();
+  return s;
+}
+
+/// Of many micro-batches, from two steps of few: behind the warm-up each adds the same time.
+Duration step_of(const Settings& s, const HardwareProfile& profile) {
+  const auto played = [&](const Settings& one) {
+    return predicted_step(megatron_training(one, profile)).time;
+  };
+  // Warming up takes at most two micro-batches a rank. The interleaved order goes by as many
+  // micro-batches as there are ranks.
+  constexpr std::int64_t begins = 4, many = 16;
+  const std::int64_t all = s.micro_batches(), group = s.pipeline;
+  if (all <= many * group) return played(s);
+  const Duration few = played(with_micro_batches(s, begins * group));
+  const Duration more = played(with_micro_batches(s, (begins + 1) * group));
+  const double groups = static_cast<double>(all) / static_cast<double>(group) - begins;
+  return Duration::from_seconds(few.seconds() + groups * (more.seconds() - few.seconds()));
+}
+
 /// Micro-batches of which a stage of the rank holds activations at once, of all its stages.
 /// Source: Megatron-LM core/pipeline_parallel/schedules.py (get_pp_rank_microbatches).
 std::int64_t chunks_in_flight(const Settings& s, int rank) {
@@ -89,7 +110,8 @@ class Search {
   struct Way {
     Settings settings;
     std::size_t recomputation = 0;  ///< of recomputations()
-    Bytes least;
+    Bytes least;                    ///< needed, the margin not counted in
+    Bytes margin;                   ///< to stay free beside it
     std::optional<Duration> estimate;
     bool is_out_of_memory = false;
     std::optional<Error> refused;  ///< it cannot be played
@@ -119,19 +141,38 @@ class Search {
     const std::vector<Settings> layouts =
         megatron_layouts(question_.training, question_.profile.ranks_per_node);
     answer_.layouts = layouts.size();
-    if (layouts.empty())
-      throw Error(
-          {.where = "--world",
-           .what = fmt::format("no layout of Megatron-LM divides {} sequences and {} layers "
-                               "over {} ranks",
-                               question_.training.global_batch, question_.training.shape.layers,
-                               question_.training.world),
-           .way_out = "give --tokens-per-batch with a multiple of --seq x --world"});
+    if (layouts.empty()) refuse_training();
     for (const Settings& settings : layouts) {
       Way& way = ways_.emplace_back();
       way.settings = settings;
+      way.margin = question_.margin.value_or(usual_margin(device()));
       settle_recomputation(way);
     }
+  }
+
+  /// Where no layout is without contradictions.
+  [[noreturn]] void refuse_training() const {
+    for (const megatron::Contradiction& one : megatron::contradictions(smallest_layout()))
+      if (!one.is_refused || one.flag != "global-batch-size")
+        throw Error({.where = question_.origin.place_of(one.flag),
+                     .what = one.what,
+                     .way_out = one.way_out});
+    throw Error({.where = "--world",
+                 .what = fmt::format("no layout of Megatron-LM divides {} sequences and {} layers "
+                                     "over {} ranks",
+                                     question_.training.global_batch,
+                                     question_.training.shape.layers, question_.training.world),
+                 .way_out = "give --tokens-per-batch with a multiple of --seq x --world"});
+  }
+
+  Settings smallest_layout() const {
+    Settings s = with_stages_of(question_.training, 1);
+    s.shape = question_.training.shape;
+    s.tensor = s.pipeline = s.context = s.expert = s.stages_per_rank = 1;
+    s.micro_batch = 1;
+    s.sequence_parallel = s.distributed_optimizer = false;
+    s.overlaps_gradients = s.overlaps_parameters = false;
+    return s;
   }
 
   void estimate() {
@@ -148,7 +189,7 @@ class Search {
         std::ranges::find_if(ways_, [](const Way& way) { return way.refused.has_value(); });
     const bool none_is_left = std::ranges::none_of(
         ways_, [](const Way& way) { return way.estimate.has_value() || way.is_out_of_memory; });
-    if (refused != ways_.end() && none_is_left) throw *refused->refused;
+    if (refused != ways_.end() && none_is_left && !answer_.interrupted) throw *refused->refused;
     for (std::size_t i = 0; i < ways_.size(); ++i)
       if (ways_[i].estimate) queue_.insert({ways_[i].estimate->ns, i});
   }
@@ -202,16 +243,17 @@ class Search {
     ++answer_.predicted;
     Way& way = ways_[index];
     const bool leaves = one.leaves_margin;
+    const Bytes needed = needed_memory(one.summary), margin = margin_wanted(one.summary);
     const std::string mesh = megatron_mesh_text(one.settings);
     if (one.summary.fits) {
       auto& list = leaves ? best_ : tight_;
       const auto [found, fresh] = list.try_emplace(mesh, one);
       if (!fresh && one.summary.step_time < found->second.summary.step_time)
         found->second = std::move(one);
-    } else {
-      way.least = std::max(way.least, needed_memory(one.summary));
     }
     if (leaves) return;
+    way.least = std::max(way.least, needed);
+    way.margin = margin;
     ++way.recomputation;
     settle_recomputation(way);
     if (way.is_out_of_memory) return;
@@ -268,8 +310,8 @@ class Search {
 
   std::string why_lost(const Way& way) const {
     if (way.is_out_of_memory)
-      return fmt::format("needs at least {} of the {} there are, margin included",
-                         rounded_text(way.least), rounded_text(device()));
+      return fmt::format("needs at least {} and a margin of {}; the device has {}",
+                         rounded_text(way.least), rounded_text(way.margin), rounded_text(device()));
     if (way.refused) return way.refused->what();
     if (!way.estimate || answer_.places.empty()) return "was not reached";
     const auto found = best_.find(megatron_mesh_text(way.settings));
@@ -292,14 +334,11 @@ class Search {
 }  // namespace
 
 Duration estimated_step(const Settings& settings, const HardwareProfile& profile) {
-  const auto step_of = [&](const Settings& s) {
-    return predicted_step(megatron_training(s, profile)).time;
-  };
   const std::vector<int> layers = settings.stage_layers();
   const int longest = *std::ranges::max_element(layers);
-  const Duration one = step_of(with_stages_of(settings, 1));
+  const Duration one = step_of(with_stages_of(settings, 1), profile);
   if (longest <= 1) return one;
-  const Duration two = step_of(with_stages_of(settings, 2));
+  const Duration two = step_of(with_stages_of(settings, 2), profile);
   return Duration::from_seconds(one.seconds() + (longest - 1) * (two.seconds() - one.seconds()));
 }
 

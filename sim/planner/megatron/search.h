@@ -21,6 +21,7 @@ struct MegatronQuestion {
   std::optional<Bytes> margin;  ///< to stay free of a device; none: the usual one
   std::size_t places = 5;
   std::vector<std::string> assumed;
+  megatron::Origin origin;  ///< of the training
 };
 
 struct MegatronPlace {
@@ -47,7 +48,8 @@ struct MegatronAnswer {
 };
 
 /// The step time of a layout from two trainings of one and two layers a stage: it is nearly linear
-/// in the layers of the longest stage. `settings` must be without contradictions.
+/// in the layers of the longest stage, and linear in micro-batches behind the first ones, of which
+/// few are played. `settings` must be without contradictions.
 Duration estimated_step(const megatron::Settings& settings, const HardwareProfile& profile);
 
 /// At least what a rank of the pipeline holds: states, and activations of the micro-batches that
@@ -56,7 +58,8 @@ Bytes least_memory(const megatron::Settings& settings);
 
 /// Each layout with the least recomputation that fits (selective where attention is not fused,
 /// full) is estimated; those are predicted in full, best first, that may come to a place by an
-/// estimate that is off by 5%. Throws Error where no layout is left to weigh.
+/// estimate that is off by 5%. Throws Error where no layout is left to weigh: what contradicts in
+/// the training itself, else what does not divide.
 MegatronAnswer plan_megatron(const MegatronQuestion& question, const std::stop_token& stop = {});
 
 }  // namespace shardscope::planner
