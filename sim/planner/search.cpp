@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <thread>
@@ -200,13 +201,24 @@ class Search {
     return result;
   }
 
+  /// Of torchtitan's by formula: recording them takes long.
+  std::vector<Bounds> first_bounds(const std::vector<std::size_t>& some) const {
+    std::vector<Choice> all, recorded;
+    for (const std::size_t i : some) all.push_back(choices_[i]);
+    std::ranges::copy_if(all, std::back_inserter(recorded),
+                         [](const Choice& choice) { return !choice.torchtitan; });
+    std::vector<Bounds> bounds = floors_of(all, inputs_, options_.threads, options_.stop);
+    const std::vector<Bounds> found = bounds_of(recorded, inputs_, options_.threads, options_.stop);
+    for (std::size_t i = 0, next = 0; i < all.size(); ++i)
+      if (!all[i].torchtitan) bounds[i] = found[next++];
+    return bounds;
+  }
+
   /// A few choices that are likely to fit, before all are bounded: who waits sees an answer soon.
   void try_some_first() {
     if (!options_.screen || !options_.kind || choices_.size() < worth_a_first_look) return;
-    std::vector<std::size_t> some = modest_ones();
-    std::vector<Choice> modest;
-    for (const std::size_t i : some) modest.push_back(choices_[i]);
-    const std::vector<Bounds> bounds = floors_of(modest, inputs_, options_.threads, options_.stop);
+    const std::vector<std::size_t> some = modest_ones();
+    const std::vector<Bounds> bounds = first_bounds(some);
     std::vector<std::pair<std::int64_t, std::size_t>> order;
     for (std::size_t i = 0; i < some.size(); ++i)
       if (!exceeds(bounds[i].memory) && !exceeds_host(on_host(some[i])))

@@ -4,7 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/model/huggingface.h"
@@ -214,6 +219,43 @@ TEST_P(EverySearch, AFirstLookChangesNoPlace) {
   };
   EXPECT_EQ(places_of(searched({.places = 5, .kind = kind})),
             places_of(searched({.places = 5, .kind = kind, .screen = false})));
+}
+
+// Stopped after the first look: of each kind the way that fits most easily was looked at, and the
+// four of them with the lowest bounds were tried.
+TEST_P(EverySearch, TheFirstLookTriesTheMostPromising) {
+  const auto kind = [](const Choice& choice) {
+    return std::string(name_of(choice.runtime)) + std::string(name_of(choice.sharding));
+  };
+  std::map<std::string, std::size_t> modest;
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    if (choices_[i].checkpointing != eager::CheckpointChoice{.every = 1}) continue;
+    std::size_t& smallest = modest.try_emplace(kind(choices_[i]), i).first->second;
+    if (choices_[i].batch < choices_[smallest].batch) smallest = i;
+  }
+  const std::vector<Bounds> bounds = bounds_of(choices_, inputs_, 0);
+  std::vector<std::pair<Duration, std::size_t>> fitting;
+  for (const auto& [name, choice] : modest)
+    if (bounds[choice].memory + inputs_.margin <= profile_.memory)
+      fitting.emplace_back(bounds[choice].time, choice);
+  ASSERT_GT(fitting.size(), 4U);
+  std::ranges::sort(fitting);
+  std::set<std::size_t> expected;
+  for (std::size_t i = 0; i < 4; ++i) expected.insert(fitting[i].second);
+
+  std::stop_source source;
+  const SearchResult stopped =
+      searched({.kind = kind,
+                .on_progress = [&](const Progress&) { source.request_stop(); },
+                .stop = source.get_token()});
+  std::set<std::size_t> tried;
+  for (const Ranked& ranked : stopped.ranked) tried.insert(ranked.choice);
+  for (const Outcome& outcome : stopped.others)
+    if (outcome.reason != Reason::not_reached) tried.insert(outcome.choice);
+  EXPECT_EQ(stopped.simulated, 4U);
+  // Of a stopped search what may be better than its best is not reached.
+  EXPECT_FALSE(tried.empty());
+  EXPECT_TRUE(std::ranges::includes(expected, tried));
 }
 
 // A byte less than what a node of 2 ranks keeps on the host: that choice is told so, and what keeps
