@@ -25,10 +25,11 @@ using megatron::Settings;
 /// By how much an estimate may be off.
 constexpr double slack = 0.05;
 
+/// Stages of so many layers, of which embedding and loss stay one where they are.
 Settings with_stages_of(Settings s, std::int64_t layers) {
-  s.embedding_as_layer = s.loss_as_layer = false;
   s.first_rank_layers = s.last_rank_layers = 0;
-  s.shape.layers = layers * s.pipeline * s.stages_per_rank;
+  s.shape.layers = layers * s.pipeline * s.stages_per_rank - (s.embedding_as_layer ? 1 : 0) -
+                   (s.loss_as_layer ? 1 : 0);
   s.shape.experts.dense_layers = 0;
   return s;
 }
@@ -166,8 +167,9 @@ class Search {
   }
 
   Settings smallest_layout() const {
-    Settings s = with_stages_of(question_.training, 1);
-    s.shape = question_.training.shape;
+    Settings s = question_.training;
+    s.embedding_as_layer = s.loss_as_layer = false;
+    s.first_rank_layers = s.last_rank_layers = 0;
     s.tensor = s.pipeline = s.context = s.expert = s.stages_per_rank = 1;
     s.micro_batch = 1;
     s.sequence_parallel = s.distributed_optimizer = false;
