@@ -280,7 +280,7 @@ megatron::Settings megatron_settings(const FineTuningRow& row, const JsonValue& 
   settings.recompute = holds(row.checkpointing, "full")        ? megatron::Recompute::full
                        : holds(row.checkpointing, "selective") ? megatron::Recompute::selective
                                                                : megatron::Recompute::none;
-  megatron::check(settings, "the row");
+  megatron::check(settings, {.otherwise = "the row"});
   return settings;
 }
 
