@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <stop_token>
 
 #include "sim/hardware/builtin_profiles.h"
 #include "sim/megatron/divided_step.h"
@@ -100,6 +101,15 @@ TEST(MegatronSearch, FindsThePlacesWhereMemoryIsShort) {
   std::ranges::nth_element(needed, needed.begin() + static_cast<std::ptrdiff_t>(needed.size() / 2));
   q.profile.memory = needed[needed.size() / 2];
   expect_best_places(q);
+}
+
+TEST(MegatronSearch, SaysThatItWasStopped) {
+  std::stop_source source;
+  source.request_stop();
+  const MegatronAnswer answer = plan_megatron(question(), source.get_token());
+  EXPECT_TRUE(answer.interrupted);
+  EXPECT_TRUE(answer.places.empty());
+  EXPECT_FALSE(answer.is_tight);
 }
 
 // Behind the warm-up each micro-batch of the steady state takes the same time, so that few of many
