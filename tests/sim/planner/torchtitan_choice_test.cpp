@@ -315,6 +315,22 @@ TEST(TorchtitanBounds, OfWideBlocksAreNoHigherThanTrials) {
 }
 
 // Where every choice is tried out, the same ones win.
+// 2^42 tokens x 4096 words x 512 columns x 2: 2^64 operations. A rank of an H100 has less than 2^51
+// of them a second, and takes more than 2^13 s.
+TEST(TorchtitanBounds, OfHugeBatchesDoNotOverflow) {
+  const Inputs inputs = plan_of_axes();
+  const Basis basis(inputs);
+  Choice choice = choice_of_axes();
+  choice.mesh = {.shard = 8};
+  choice.pipeline = {};
+  choice.torchtitan = TorchtitanAxes{};
+  choice.micro_batches = 1;
+  choice.batch = std::int64_t{1} << 33;
+  const Bounds bounds = floors_of(std::vector{choice}, basis.trials, 1).front();
+  EXPECT_GT(bounds.time.seconds(), 1 << 11);  // counts end at 2^62
+  EXPECT_GT(bounds.memory, Bytes{std::int64_t{1} << 42});
+}
+
 TEST(TorchtitanSearch, FindsWhatIsBestOfAll) {
   Inputs inputs = plan_of_wide_axes();
   inputs.profile.memory = 40_GiB;
