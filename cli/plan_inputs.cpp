@@ -46,7 +46,7 @@ void refuse_under_torchtitan(const PlanOptions& options, const HardwareProfile& 
          fmt::format("torchtitan trains on GPUs, and the hardware is the CPU of {}", profile.name),
          "give a --cluster with GPUs, as h100_sxm, or leave torchtitan out of --runtime");
   refuse_under_torchtitan(options.pytorch);
-  refuse(options.pytorch.attention.value_or("cudnn") != "cudnn", "--attention",
+  refuse(options.pytorch.attention.has_value(), "--attention",
          "plan weighs torchtitan with the kernels that it uses: cuDNN's, and flash with an axis "
          "context");
   refuse(options.pytorch.optimizer_implementation.value_or("fused") != "fused",

@@ -556,21 +556,26 @@ std::vector<Bounds> bounds_with(const PlainStepOf& plain_step_of, const Pipeline
   std::vector<Bounds> result;
   result.reserve(choices.size());
   for (const Choice& choice : choices)
-    result.push_back(is_pipelined(choice) ? pipelines.of(choice)
-                                          : combined(choice, inputs, plain.at(plain_key(choice)),
-                                                     shardings.at(sharding_key(choice))));
+    result.push_back(stop.stop_requested()  ? Bounds{}
+                     : is_pipelined(choice) ? pipelines.of(choice)
+                                            : combined(choice, inputs, plain.at(plain_key(choice)),
+                                                       shardings.at(sharding_key(choice))));
   return result;
 }
 
 std::map<PlainKey, ModelCosts> cost_floors_of(std::span<const Choice> choices,
-                                              const TrialInputs& inputs) {
+                                              const TrialInputs& inputs,
+                                              const std::stop_token& stop) {
   std::map<PlainKey, ModelCosts> costs;
-  for (const Choice& choice : choices)
-    if (const auto [of, is_new] = costs.try_emplace(plain_key(choice)); is_new) try {
+  for (const Choice& choice : choices) {
+    if (stop.stop_requested()) break;
+    const auto [of, is_new] = costs.try_emplace(plain_key(choice));
+    if (is_new) try {
         of->second = torchtitan_cost_floor(choice, inputs);
       } catch (const Error&) {
         // Trying it out says why.
       }
+  }
   return costs;
 }
 
@@ -578,8 +583,15 @@ std::map<PlainKey, ModelCosts> cost_floors_of(std::span<const Choice> choices,
 
 std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs& inputs,
                               unsigned threads, const std::stop_token& stop) {
-  const PipelineBounds pipelines(choices, inputs, threads, stop);
-  return bounds_with(known_plain_step, pipelines, choices, inputs, threads, stop);
+  PipelineBounds pipelines(inputs);
+  return bounds_of(choices, inputs, threads, stop, pipelines);
+}
+
+std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs& inputs,
+                              unsigned threads, const std::stop_token& stop,
+                              PipelineBounds& known) {
+  known.add(choices, threads, stop);
+  return bounds_with(known_plain_step, known, choices, inputs, threads, stop);
 }
 
 std::vector<Bounds> floors_of(std::span<const Choice> choices, const TrialInputs& inputs,
@@ -592,7 +604,8 @@ std::vector<Bounds> floors_of(std::span<const Choice> choices, const TrialInputs
     known.push_back(choices[i]);
     if (is_pipelined(choices[i])) pipelined.push_back(choices[i]);
   }
-  const PipelineBounds pipelines(pipelined, inputs, cost_floors_of(pipelined, inputs));
+  PipelineBounds pipelines(inputs);
+  pipelines.add(pipelined, cost_floors_of(pipelined, inputs, stop), stop);
   const std::vector<Bounds> found =
       bounds_with(torchtitan_floor, pipelines, known, inputs, threads, stop);
   std::vector<Bounds> result(choices.size());

@@ -10,6 +10,8 @@
 
 namespace shardscope::planner {
 
+class PipelineBounds;
+
 struct Bounds {
   Duration time;
   Bytes memory;  ///< with what lies outside
@@ -32,6 +34,9 @@ struct Bounds {
 /// What a `stop` comes before has no bound: 0.
 std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs& inputs,
                               unsigned threads, const std::stop_token& stop = {});
+/// The same; `known` pipelines need not be bounded anew, and these become known.
+std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs& inputs,
+                              unsigned threads, const std::stop_token& stop, PipelineBounds& known);
 
 /// No higher than those, and without a recording: of torchtitan's choices by formula
 /// (sim/planner/torchtitan_floor.h), of others 0.

@@ -96,10 +96,10 @@ class Enumerator {
   }
 
  private:
-  void drop(std::string strategy, std::string why) {
-    Dropped dropped{std::move(strategy), std::move(why)};
+  void drop(Dropped dropped) {
     if (!contains(result_.dropped, dropped)) result_.dropped.push_back(std::move(dropped));
   }
+  void drop(std::string strategy, std::string why) { drop({std::move(strategy), std::move(why)}); }
 
   void add(Runtime runtime) {
     const std::string name(name_of(runtime));
@@ -201,6 +201,10 @@ class Enumerator {
 
   void add_batches(Choice choice) {
     for (const std::int64_t micro_batches : divisors_of(sequences_)) {
+      if (micro_batches > most_micro_batches) {
+        drop(with_more_micro_batches(std::string(name_of(choice.runtime))));
+        return;
+      }
       choice.batch = sequences_ / micro_batches;
       if (model_.step && !model_.step->has(choice.batch, question_.training.length)) continue;
       choice.micro_batches = static_cast<int>(micro_batches);
@@ -300,8 +304,8 @@ std::int64_t sequences_per_rank(const Question& question) {
 }
 
 void check_tokens(const Question& question) {
-  // The ways to cut a step into micro-batches are counted out.
-  constexpr std::int64_t most_sequences = std::int64_t{1} << 30;
+  // Far more than steps have. Counts of bytes and of operations stay below 2^63.
+  constexpr std::int64_t most_sequences = std::int64_t{1} << 20;
   const std::int64_t sequences = question.tokens_per_batch / question.training.length;
   if (sequences > most_sequences)
     throw Error(

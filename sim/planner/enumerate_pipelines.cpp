@@ -240,4 +240,10 @@ Enumeration enumerate_pipelines(const Model& model, const Question& question, Ru
   return PipelineEnumerator(model, question, runtime, precisions, axes).run();
 }
 
+Dropped with_more_micro_batches(std::string strategy) {
+  return {std::move(strategy), fmt::format("those of more than {} micro-batches a step are not "
+                                           "weighed",
+                                           most_micro_batches)};
+}
+
 }  // namespace shardscope::planner

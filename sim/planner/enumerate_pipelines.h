@@ -37,4 +37,9 @@ inline constexpr WeighedSchedule weighed_schedules[] = {
 /// micro-batches make its bubble hardly smaller, and each costs time to play.
 inline constexpr std::int64_t most_forwards = 2048;
 
+/// Micro-batches of a step beyond which what is no pipeline is not weighed: a trial plays each.
+inline constexpr std::int64_t most_micro_batches = 2048;
+/// Of `strategy`, why these are left out.
+Dropped with_more_micro_batches(std::string strategy);
+
 }  // namespace shardscope::planner

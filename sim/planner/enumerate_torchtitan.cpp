@@ -19,6 +19,16 @@ using S = ShardingStrategy;
 constexpr std::array<eager::CheckpointChoice, 4> checkpointings{
     {{}, {.every = 1}, {.every = 1, .selective = true}, {.every = 2}}};
 
+/// Of every question.
+const Dropped beside_pipeline{"torchtitan context beside pipeline", "not predicted yet"};
+const Dropped of_experts{"torchtitan expert",
+                         "the model has no experts that are predicted under torchtitan"};
+
+/// "1 sequence", "2 sequences".
+std::string counted(std::int64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 class TorchtitanEnumerator {
  public:
   TorchtitanEnumerator(const Model& model, const Question& question)
@@ -60,19 +70,19 @@ class TorchtitanEnumerator {
   }
 
  private:
-  void drop(std::string strategy, std::string why) {
-    Dropped dropped{std::move(strategy), std::move(why)};
+  void drop(Dropped dropped) {
     if (std::ranges::find(result_.dropped, dropped) == result_.dropped.end())
       result_.dropped.push_back(std::move(dropped));
   }
+  void drop(std::string strategy, std::string why) { drop({std::move(strategy), std::move(why)}); }
 
   /// parallelize_module splits heads and columns, and sequence parallelism the tokens.
   bool has_tensor(int ranks) {
     const auto divides = [&](std::string_view what, std::int64_t size) {
       if (size % ranks == 0) return true;
-      drop("torchtitan tensor", fmt::format("{} {} do not divide over all numbers of ranks that "
-                                            "make up {}",
-                                            size, what, question_.world));
+      drop("torchtitan tensor",
+           fmt::format("{} {} not divide over all numbers of ranks that make up {}",
+                       counted(size, what), size == 1 ? "does" : "do", question_.world));
       return false;
     };
     if (question_.ranks_per_node > 0 && ranks > question_.ranks_per_node) {
@@ -82,10 +92,10 @@ class TorchtitanEnumerator {
                        question_.ranks_per_node));
       return false;
     }
-    return divides("key and value heads", shape_.kv_heads) &&
-           divides("attention heads", shape_.heads) &&
-           divides("columns of the feed-forward", shape_.hidden) &&
-           divides("tokens of a sequence", question_.training.length);
+    return divides("key and value head", shape_.kv_heads) &&
+           divides("attention head", shape_.heads) &&
+           divides("feed-forward column", shape_.hidden) &&
+           divides("token", question_.training.length);
   }
 
   void add_tensor(int tensor) {
@@ -148,6 +158,10 @@ class TorchtitanEnumerator {
   void add_batches(Choice choice) {
     const std::int64_t sequences = sequences_ / (choice.mesh.replicate * choice.mesh.shard);
     for (const std::int64_t micro_batches : divisors_of(sequences)) {
+      if (micro_batches > most_micro_batches) {
+        drop(with_more_micro_batches("torchtitan"));
+        return;
+      }
       choice.batch = sequences / micro_batches;
       choice.micro_batches = static_cast<int>(micro_batches);
       result_.choices.push_back(choice);
@@ -167,15 +181,15 @@ class TorchtitanEnumerator {
   void say_what_is_left_out() {
     if (has_odd_context_)
       drop("torchtitan context",
-           fmt::format("{} tokens of a sequence do not divide over all numbers of ranks",
-                       question_.training.length));
+           fmt::format("{} of a sequence {} not divide into two equal parts for each rank",
+                       counted(question_.training.length, "token"),
+                       question_.training.length == 1 ? "does" : "do"));
     if (has_uneven_sequences_)
       drop("torchtitan shard",
-           fmt::format("{} sequences of a step are too few, or do not divide, over the ranks "
-                       "that some axes leave",
-                       sequences_));
-    if (question_.pipelines) drop("torchtitan context beside pipeline", "not predicted yet");
-    drop("torchtitan expert", "the model has no experts that are predicted under torchtitan");
+           fmt::format("{} of a step {} not divide over the ranks that some axes leave",
+                       counted(sequences_, "sequence"), sequences_ == 1 ? "does" : "do"));
+    if (question_.pipelines) drop(beside_pipeline);
+    drop(of_experts);
   }
 
   const Model& model_;
@@ -206,21 +220,30 @@ std::string worlds_that_share(std::int64_t sequences, int world) {
   return below + above > 0 ? fmt::format("--world {}", std::max(below, above)) : std::string();
 }
 
-Error does_not_divide(const Model& model, const Question& question) {
+/// "tensor: 4 key and value heads do not ...; shard: ...", without what no layout ever has.
+std::string reasons_of(const std::vector<Dropped>& dropped) {
+  std::string text;
+  for (const Dropped& one : dropped) {
+    if (one == beside_pipeline || one == of_experts) continue;
+    std::string_view axis = one.strategy;
+    if (constexpr std::string_view prefix = "torchtitan "; axis.starts_with(prefix))
+      axis.remove_prefix(prefix.size());
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", axis, one.why);
+  }
+  return text;
+}
+
+Error has_no_layout(const Question& question, const std::vector<Dropped>& dropped) {
   const std::int64_t length = question.training.length;
   const std::int64_t sequences = question.tokens_per_batch / length;
   std::string way_out = fmt::format("give --tokens-per-batch {}",
                                     (sequences / question.world + 1) * question.world * length);
   if (const std::string worlds = worlds_that_share(sequences, question.world); !worlds.empty())
     way_out += ", or " + worlds;
-  return Error(
-      {.where = "--world",
-       .what = fmt::format("{} ranks have no layout under torchtitan: {} sequences a step, {} "
-                           "tokens of a sequence and {} key and value heads do not divide over "
-                           "them",
-                           question.world, sequences, length,
-                           eager::parallel::llama_shape(model).kv_heads),
-       .way_out = std::move(way_out)});
+  return Error({.where = "--world",
+                .what = fmt::format("{} ranks have no layout under torchtitan: {}", question.world,
+                                    reasons_of(dropped)),
+                .way_out = std::move(way_out)});
 }
 
 }  // namespace
@@ -239,7 +262,7 @@ Error no_layout_of_torchtitan(const Model& model, const Question& question) {
     return Error({.where = "--precision",
                   .what = "torchtitan has no loss scaler, which fp16_mixed needs",
                   .way_out = "give bf16_mixed, bf16 or fp32"});
-  return does_not_divide(model, question);
+  return has_no_layout(question, TorchtitanEnumerator(model, question).run().dropped);
 }
 
 }  // namespace shardscope::planner

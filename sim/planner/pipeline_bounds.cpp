@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -345,27 +346,37 @@ PipelineBounds::OrderKey PipelineBounds::order_key(const PipelineSetup& setup) {
   return {setup.kind, setup.ranks, setup.stages_per_rank, setup.micro_batches};
 }
 
-PipelineBounds::PipelineBounds(std::span<const Choice> choices, const TrialInputs& inputs,
-                               unsigned threads, const std::stop_token& stop)
-    : PipelineBounds(choices, inputs, model_costs_of(choices, inputs, threads, stop)) {}
+void PipelineBounds::add(std::span<const Choice> choices, unsigned threads,
+                         const std::stop_token& stop) {
+  std::vector<Choice> further;
+  std::ranges::copy_if(choices, std::back_inserter(further), [&](const Choice& choice) {
+    return is_pipelined(choice) && !costs_.contains(plain_key(choice));
+  });
+  add(choices, model_costs_of(further, inputs_, threads, stop), stop);
+}
 
-PipelineBounds::PipelineBounds(std::span<const Choice> choices, const TrialInputs& inputs,
-                               std::map<PlainKey, ModelCosts> costs)
-    : inputs_(inputs), costs_(std::move(costs)) {
+void PipelineBounds::add(std::span<const Choice> choices, std::map<PlainKey, ModelCosts> costs,
+                         const std::stop_token& stop) {
+  costs_.merge(costs);
   if (costs_.empty()) return;
-  elements_ = elements_of(inputs.model);
+  if (elements_.blocks.empty()) elements_ = elements_of(inputs_.model);
   for (const Choice& choice : choices) {
-    if (!is_known(choice)) continue;
+    if (stop.stop_requested()) return;
+    if (!has_costs(choice)) continue;
     const PipelineSetup setup = setup_of(choice);
     if (const auto [order, is_new] = orders_.try_emplace(order_key(setup)); is_new)
       order->second = compute_orders(setup);
   }
 }
 
-bool PipelineBounds::is_known(const Choice& choice) const {
+bool PipelineBounds::has_costs(const Choice& choice) const {
   if (!is_pipelined(choice)) return false;
   const auto costs = costs_.find(plain_key(choice));
   return costs != costs_.end() && !costs->second.blocks.empty();
+}
+
+bool PipelineBounds::is_known(const Choice& choice) const {
+  return has_costs(choice) && orders_.contains(order_key(setup_of(choice)));
 }
 
 /// What follows from how layers are dealt out.

@@ -60,18 +60,21 @@ struct StageTimes {
 /// What a `stop` comes before has no bound: 0. Not to be used from several threads at once.
 class PipelineBounds {
  public:
-  PipelineBounds(std::span<const Choice> choices, const TrialInputs& inputs, unsigned threads,
-                 const std::stop_token& stop);
-  /// By `costs` of some of them; the others have no bound.
-  PipelineBounds(std::span<const Choice> choices, const TrialInputs& inputs,
-                 std::map<PlainKey, ModelCosts> costs);
+  explicit PipelineBounds(const TrialInputs& inputs) : inputs_(inputs) {}
 
-  /// Of one of the choices.
+  /// Makes these known, too: recorded on `threads` cores.
+  void add(std::span<const Choice> choices, unsigned threads, const std::stop_token& stop);
+  /// By `costs` of some of them; the others have no bound.
+  void add(std::span<const Choice> choices, std::map<PlainKey, ModelCosts> costs,
+           const std::stop_token& stop);
+
+  /// Of one of the choices added.
   Bounds of(const Choice& choice) const;
   /// Of one of torchtitan. Throws Error where its costs are not known.
   StageTimes times_of(const Choice& choice) const;
 
  private:
+  bool has_costs(const Choice& choice) const;
   bool is_known(const Choice& choice) const;
   struct Dealt;
   Dealt dealt(const Choice& choice) const;
@@ -81,7 +84,7 @@ class PipelineBounds {
   static OrderKey order_key(const PipelineSetup& setup);
 
   const TrialInputs& inputs_;
-  ModelElements elements_;
+  ModelElements elements_;  ///< once there are costs
   std::map<PlainKey, ModelCosts> costs_;
   std::map<OrderKey, std::vector<ActionOrder>> orders_;  ///< by rank
   /// What ranks hold does not depend on how many share a stage.

@@ -100,14 +100,20 @@ class RecordedRanks {
   std::vector<Schedule> schedules_;
 };
 
+/// The least that it needs.
+Bytes bounded_memory(const Choice& choice, const TrialInputs& inputs) {
+  PipelineBounds bounds(inputs);
+  bounds.add({&choice, 1}, 1, {});
+  return bounds.of(choice).memory;
+}
+
 /// Its first step is not needed: the second is the one that repeats. The first rank that does not
 /// fit ends it.
 Trial try_torchtitan(const Choice& choice, const TrialInputs& inputs) {
   const FewMicroBatches cut = few_micro_batches(choice);
   const bool is_cut = cut.unit > 0;
   // What grows with the micro-batches may be the most of many alone: the last stage's outputs.
-  const Bytes least =
-      is_cut ? PipelineBounds({&choice, 1}, inputs, 1, {}).of(choice).memory : Bytes{};
+  const Bytes least = is_cut ? bounded_memory(choice, inputs) : Bytes{};
   RecordedRanks most(choice, is_cut ? cut.few + cut.unit : choice.micro_batches, inputs);
   RecordedRanks few(choice, is_cut ? cut.few : choice.micro_batches, inputs);
   const std::int64_t further = is_cut ? (choice.micro_batches - cut.few - cut.unit) / cut.unit : 0;

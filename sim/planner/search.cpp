@@ -14,6 +14,7 @@
 #include "sim/planner/bounds.h"
 #include "sim/planner/estimate.h"
 #include "sim/planner/parallel.h"
+#include "sim/planner/pipeline_bounds.h"
 
 namespace shardscope::planner {
 namespace {
@@ -121,7 +122,8 @@ class Search {
     if (some.empty()) return;
     std::vector<Choice> choices;
     for (const std::size_t i : some) choices.push_back(choices_[i]);
-    const std::vector<Bounds> found = bounds_of(choices, inputs_, options_.threads, options_.stop);
+    const std::vector<Bounds> found =
+        bounds_of(choices, inputs_, options_.threads, options_.stop, pipelines_);
     for (std::size_t i = 0; i < some.size(); ++i) {
       Bounds& bounds = bounds_[some[i]];
       order_.erase({sought(bounds), some[i]});
@@ -202,13 +204,14 @@ class Search {
   }
 
   /// Of torchtitan's by formula: recording them takes long.
-  std::vector<Bounds> first_bounds(const std::vector<std::size_t>& some) const {
+  std::vector<Bounds> first_bounds(const std::vector<std::size_t>& some) {
     std::vector<Choice> all, recorded;
     for (const std::size_t i : some) all.push_back(choices_[i]);
     std::ranges::copy_if(all, std::back_inserter(recorded),
                          [](const Choice& choice) { return !choice.torchtitan; });
     std::vector<Bounds> bounds = floors_of(all, inputs_, options_.threads, options_.stop);
-    const std::vector<Bounds> found = bounds_of(recorded, inputs_, options_.threads, options_.stop);
+    const std::vector<Bounds> found =
+        bounds_of(recorded, inputs_, options_.threads, options_.stop, pipelines_);
     for (std::size_t i = 0, next = 0; i < all.size(); ++i)
       if (!all[i].torchtitan) bounds[i] = found[next++];
     return bounds;
@@ -563,7 +566,8 @@ class Search {
   const SearchOptions& options_;
   std::vector<std::size_t> kinds_;  // by choice
   std::vector<Bounds> bounds_;
-  std::vector<bool> is_recorded_;  // by choice: its bounds are from recordings
+  PipelineBounds pipelines_{inputs_};  // recorded
+  std::vector<bool> is_recorded_;      // by choice: its bounds are from recordings
   std::set<std::pair<std::int64_t, std::size_t>> order_;  // unsettled, the lowest bound first
   std::vector<Contender> contenders_;                     // best first
   std::vector<Outcome> outcomes_;                         // by choice

@@ -24,7 +24,8 @@ Duration transfer_time(const Choice& choice, const TrialInputs& inputs) {
 
 Trial estimated_pipeline(const Choice& choice, const TrialInputs& inputs) {
   const PipelineSetup setup = setup_of(choice);
-  const PipelineBounds bounds({&choice, 1}, inputs, 1, {});
+  PipelineBounds bounds(inputs);
+  bounds.add({&choice, 1}, 1, {});
   StageTimes stages = bounds.times_of(choice);
   const Duration transfer = transfer_time(choice, inputs);
   PipelineTimes times{.chunks = std::move(stages.costs.chunks),

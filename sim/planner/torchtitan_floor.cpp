@@ -10,6 +10,13 @@ namespace {
 
 using eager::parallel::LlamaShape;
 
+/// The product as a count, or 2^62 where it is more: a floor may be lower.
+template <class... Factors>
+std::int64_t floor_of_product(Factors... factors) {
+  constexpr double most = 0x1p62;
+  return static_cast<std::int64_t>(std::min((static_cast<double>(factors) * ...), most));
+}
+
 /// One direction of a block: its kernels, what they wait for, and the host that launches them.
 struct Part {
   Duration computing, awaited, launching;
@@ -63,10 +70,11 @@ class Floor {
   }
 
   Duration head_forward() const {
-    return linear(shape_.dim, shape_.vocab / tensor_) + moved_bytes(logits() * 12);
+    return linear(shape_.dim, shape_.vocab / tensor_) + moved_bytes(floor_of_product(logits(), 12));
   }
   Duration head_backward() const {
-    return linear_backward(shape_.dim, shape_.vocab / tensor_) + moved_bytes(logits() * 12);
+    return linear_backward(shape_.dim, shape_.vocab / tensor_) +
+           moved_bytes(floor_of_product(logits(), 12));
   }
 
   Bytes kept() const {
@@ -96,7 +104,7 @@ class Floor {
                                .dtype = dtype_,
                                .matmul = {.batch = 1, .m = rows, .n = columns, .k = k},
                                .bytes = bytes_of(m * k + k * n + m * n, dtype_),
-                               .flops = {2 * m * n * k}});
+                               .flops = {floor_of_product(2, m, n, k)}});
     };
     return std::min(time(m, n), time(n, m));
   }
@@ -107,14 +115,17 @@ class Floor {
 
   /// Of the fastest library. A ring's kernels see the keys of one rank at a time.
   Duration attention(bool backward) const {
-    AttentionShape shape{.batch = choice_.batch,
-                         .heads = shape_.heads / tensor_,
+    AttentionShape shape{.batch = 1,
+                         .heads = 1,
                          .kv_heads = shape_.heads / tensor_,
                          .queries = length_,
                          .keys = length_,
                          .head_dim = shape_.head_dim(),
                          .causal = true};
-    const Flops flops{attention_flops(shape, backward).count / context_};
+    const Flops flops{floor_of_product(attention_flops(shape, backward).count, choice_.batch,
+                                       shape.kv_heads, 1.0 / static_cast<double>(context_))};
+    shape.batch = choice_.batch;
+    shape.heads = shape.kv_heads;
     shape.keys = length_ / context_;
     Duration least;
     for (const auto library :
@@ -137,14 +148,14 @@ class Floor {
   }
   /// Of each token so many elements.
   Duration moved(std::int64_t elements) const {
-    return moved_bytes(bytes_of(tokens_ * elements, dtype_).count);
+    return moved_bytes(floor_of_product(tokens_, elements, size_of(dtype_).count));
   }
 
   /// Of a ring, beside the first.
   std::int64_t steps() const { return context_ - 1; }
   /// What a step of a ring joins to those before: `bytes` of each element of the queries.
   Duration merged(std::int64_t bytes) const {
-    return moved_bytes(tokens_ * shape_.dim / tensor_ * bytes) * steps();
+    return moved_bytes(floor_of_product(tokens_, shape_.dim / tensor_, bytes)) * steps();
   }
 
   /// A block's input gathered, or its output scattered.

@@ -508,14 +508,16 @@ TEST_F(Plan, RefusesWhatTorchtitanCannotBeTold) {
   workplace_.write("llama.json", small_llama);
   const std::string asked =
       "plan --model llama.json --world 8 --tokens-per-batch 512 --seq 128 --cluster h100_sxm "
-      "--runtime fsdp2,torchtitan ";
+      "--runtime torchtitan ";
   for (const std::string option :
-       {"--dropout on", "--attention flash", "--loss model", "--liger on", "--layers transformers",
-        "--optimizer-implementation foreach", "--transformers 4", "--peft r=8",
-        "--quantization nf4", "--lengths mean=64,max=128", "--optimizer-in-backward on",
-        "--activation-offloading on", "--reference copy", "--prompt 8"})
+       {"--dropout on", "--attention flash", "--attention cudnn", "--loss model", "--liger on",
+        "--layers transformers", "--optimizer-implementation foreach", "--transformers 4",
+        "--peft r=8", "--quantization nf4", "--lengths mean=64,max=128",
+        "--optimizer-in-backward on", "--activation-offloading on", "--reference copy",
+        "--prompt 8"})
     EXPECT_THAT(refused(asked + option).errors,
-                StartsWith("shardscope plan: " + option.substr(0, option.find(' ')) + ":"))
+                AllOf(StartsWith("shardscope plan: " + option.substr(0, option.find(' ')) + ":"),
+                      HasSubstr("torchtitan")))
         << option;
 }
 

@@ -605,6 +605,19 @@ TEST(TorchtitanRecipe, RefusesWhatIsNotPredicted) {
             std::string::npos);
   EXPECT_NE(torchtitan_refusal("[model]\nconverters = ['float8', 'mx']\n").find("mx is not"),
             std::string::npos);
+  EXPECT_NE(
+      torchtitan_refusal("[training]\ndtype = 'bfloat16'\nmixed_precision_param = 'float32'\n")
+          .find("run.toml:3: training.mixed_precision_param: computing in float32 with a dtype "
+                "of bfloat16 is not predicted; give mixed_precision_param = \"bfloat16\", or "
+                "dtype = \"float32\""),
+      std::string::npos);
+  EXPECT_NE(torchtitan_refusal("[training]\nmixed_precision_param = 'float16'\n")
+                .find("run.toml:2: training.mixed_precision_param: computing in float16 is not"),
+            std::string::npos);
+  EXPECT_NE(torchtitan_refusal("[training]\nmixed_precision_reduce = 'bfloat16'\n")
+                .find("run.toml:2: training.mixed_precision_reduce: reducing gradients in bfloat16 "
+                      "is not predicted; give \"float32\""),
+            std::string::npos);
   EXPECT_NE(torchtitan_refusal("[training\n").find("run.toml:1: is not TOML"), std::string::npos);
 }
 

@@ -37,9 +37,8 @@ constexpr std::string_view no_bearing_in_model[] = {"tokenizer_path", "print_aft
 constexpr std::string_view no_bearing_in_optimizer[] = {"lr",    "eps",          "beta1",
                                                         "beta2", "weight_decay", "foreach"};
 constexpr std::string_view no_bearing_in_training[] = {
-    "dataset",  "dataset_path",      "steps",     "gc_freq",      "gc_debug",
-    "seed",     "deterministic",     "debug_moe", "warmup_steps", "mixed_precision_reduce",
-    "gc_force", "data_parallel_type"};
+    "dataset",       "dataset_path", "steps",        "gc_freq",  "gc_debug",          "seed",
+    "deterministic", "debug_moe",    "warmup_steps", "gc_force", "data_parallel_type"};
 /// torchtitan's flavors, by the names of their weights on the Hub. Source: torchtitan 000204a,
 /// models/llama3/__init__.py.
 constexpr std::pair<std::string_view, std::string_view> flavors[] = {
@@ -343,12 +342,25 @@ std::string precision_of(Keys& training) {
   if (stored == "bfloat16" && computed == "bfloat16") return "bf16";
   if (stored == "float32" && computed == "bfloat16") return "bf16_mixed";
   if (stored == "float32" && computed == "float32") return "fp32";
-  const bool is_stored = stored == "float32" || stored == "bfloat16";
-  throw training.error(is_stored ? "mixed_precision_param" : "dtype",
-                       is_stored
-                           ? fmt::format("{} is not modelled over a dtype of {}", computed, stored)
-                           : fmt::format("{} is not modelled", stored),
-                       "bfloat16 is, and float32 over float32");
+  if (stored != "float32" && stored != "bfloat16")
+    throw training.error("dtype", fmt::format("a dtype of {} is not predicted", stored),
+                         "give \"float32\" or \"bfloat16\"");
+  if (computed == "float32")
+    throw training.error("mixed_precision_param",
+                         "computing in float32 with a dtype of bfloat16 is not predicted",
+                         "give mixed_precision_param = \"bfloat16\", or dtype = \"float32\"");
+  throw training.error("mixed_precision_param",
+                       fmt::format("computing in {} is not predicted", computed),
+                       "give \"bfloat16\", or \"float32\" with dtype = \"float32\"");
+}
+
+/// torchtitan takes float32 alone: its source, job_config.py.
+void check_reduction(Keys& training) {
+  const std::string reduced = training.text("mixed_precision_reduce", "float32");
+  if (reduced != "float32")
+    throw training.error("mixed_precision_reduce",
+                         fmt::format("reducing gradients in {} is not predicted", reduced),
+                         "give \"float32\"");
 }
 
 void read_sizes(Keys& training, Recipe& recipe, Recipe::OwnLoop& loop) {
@@ -402,6 +414,7 @@ Recipe read_torchtitan(const ConfigValue& value, const std::string& file) {
   read_sizes(training, recipe, loop);
   read_pipeline(moved, recipe, loop);
   loop.precision = precision_of(training);
+  check_reduction(training);
   loop.implementation = is_of_2024(training) ? "foreach" : "fused";
   read_optimizer(section_of(value, {"optimizer"}), file, recipe, loop);
   loop.checkpointing =

@@ -57,13 +57,14 @@ void add(Enumeration all, const SearchResult& found, Weighed& weighed) {
   weighed.interrupted = weighed.interrupted || found.interrupted;
 }
 
-/// None where a number of ranks among several has no way: why is said.
-std::optional<Enumeration> choices_of_one(int world, bool is_only, Memory memory,
-                                          const Inputs& inputs, Weighed& weighed) {
+/// None where a number of ranks has no way: why is said.
+std::optional<Enumeration> choices_of_one(int world, Memory memory, const Inputs& inputs,
+                                          Weighed& weighed, std::optional<Error>& first_error) {
   try {
     return choices_in(memory, inputs, world);
   } catch (const Error& error) {
-    if (is_only) throw;
+    if (error.code() == ExitCode::interrupted) throw;
+    if (!first_error) first_error = error;
     Dropped dropped{fmt::format("--world {}", world), error.parts().what};
     if (std::ranges::find(weighed.dropped, dropped) == weighed.dropped.end())
       weighed.dropped.push_back(std::move(dropped));
@@ -71,12 +72,12 @@ std::optional<Enumeration> choices_of_one(int world, bool is_only, Memory memory
   }
 }
 
+/// Throws the first number's Error where none of them has a way.
 void weigh(Memory memory, const Basis& basis, const Watcher& watcher, Weighed& weighed) {
-  const std::vector<int> worlds = worlds_of(basis.inputs);
-  for (const int world : worlds) {
-    const bool is_only = worlds.size() == 1 || (world == worlds.back() && weighed.choices.empty());
+  std::optional<Error> first_error;
+  for (const int world : worlds_of(basis.inputs)) {
     std::optional<Enumeration> found =
-        choices_of_one(world, is_only, memory, basis.inputs, weighed);
+        choices_of_one(world, memory, basis.inputs, weighed, first_error);
     if (!found) continue;
     Enumeration& all = *found;
     add_layers_by_time(all.choices, basis.trials, 0, watcher.stop);
@@ -91,6 +92,7 @@ void weigh(Memory memory, const Basis& basis, const Watcher& watcher, Weighed& w
                 .stop = watcher.stop});
     add(std::move(all), ranked, weighed);
   }
+  if (weighed.choices.empty() && first_error) throw *first_error;
 }
 
 /// The axes that it has: which of them pay is the question.

@@ -25,6 +25,7 @@
 namespace shardscope::planner {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::Field;
 using ::testing::HasSubstr;
@@ -149,27 +150,49 @@ TEST(EnumerateTorchtitan, WhatThereIsNotIsSaid) {
   EXPECT_THROW(choices_of(inputs, 8), Error);
 }
 
-// 16 sequences and 4 heads of keys and values: 7 ranks share neither, nor 512 tokens. Of 16 a shard
+// 16 sequences: 7 ranks share neither these nor 512 tokens. Of 16 a shard
 // each is on 2, 4, 8 or 16 ranks; 21 sequences are 3 for each of 7.
 TEST(EnumerateTorchtitan, NamesTheOptionWhereThereIsNoLayout) {
   Inputs inputs = plan_of_axes();
   const auto complaint = [&](int world) {
     return complaint_of([&] { choices_of(inputs, world); });
   };
-  EXPECT_EQ(complaint(7),
-            "--world: 7 ranks have no layout under torchtitan: 16 sequences a step, 512 tokens of "
-            "a sequence and 4 key and value heads do not divide over them; give "
-            "--tokens-per-batch 10752, or --world 4 or 8");
+  EXPECT_THAT(complaint(7),
+              AllOf(HasSubstr("--world: 7 ranks have no layout under torchtitan: "),
+                    HasSubstr("shard: 16 sequences of a step do not divide over the ranks"),
+                    HasSubstr("context: 512 tokens of a sequence do not divide into two"),
+                    HasSubstr("; give --tokens-per-batch 10752, or --world 4 or 8")));
+  // 1 sequence of 510 tokens on 2 ranks: 510 are not 4 parts, and the 4 heads do divide.
+  inputs.question.training.length = inputs.question.tokens_per_batch = 510;
+  EXPECT_THAT(
+      complaint(2),
+      AllOf(HasSubstr("shard: 1 sequence of a step does not divide"),
+            HasSubstr("context: 510 tokens of a sequence do not divide into two"),
+            HasSubstr("tensor: alone, without ranks that shard data"), Not(HasSubstr("heads"))));
+  inputs = plan_of_axes();
   EXPECT_THAT(complaint(1), HasSubstr("--world: torchtitan shares a training among 2 ranks"));
   inputs.question.precisions = {TrainingPrecision::fp16_mixed};
   EXPECT_THAT(complaint(8), HasSubstr("--precision: torchtitan has no loss scaler"));
   inputs = plan_of_axes();
-  inputs.question.tokens_per_batch = std::int64_t{512} << 31;
-  EXPECT_THAT(complaint(8), HasSubstr("--tokens-per-batch: 1099511627776 tokens are 2147483648"));
+  inputs.question.tokens_per_batch = std::int64_t{512} << 21;
+  EXPECT_THAT(complaint(8), HasSubstr("--tokens-per-batch: 1073741824 tokens are 2097152 seq"));
   inputs = plan_of_axes();
   inputs.strategies = {ShardingStrategy::zero1};
   inputs.pipelines = PipelinesAsked::not_at_all;
   EXPECT_THAT(complaint(8), HasSubstr("--strategy: torchtitan has no zero1"));
+}
+
+// 2^15 sequences on 8 ranks: 4096 for each shard.
+TEST(EnumerateTorchtitan, SaysThatManyMicroBatchesAreNotWeighed) {
+  Inputs inputs = plan_of_axes();
+  inputs.question.tokens_per_batch = std::int64_t{512} << 15;
+  const Enumeration all = choices_of(inputs, 8);
+  int most = 0;
+  for (const Choice& choice : all.choices) most = std::max(most, choice.micro_batches);
+  EXPECT_EQ(most, 2048);
+  EXPECT_THAT(all.dropped, Contains(Field(&Dropped::why,
+                                          "those of more than 2048 micro-batches a step are not "
+                                          "weighed")));
 }
 
 // mixed_precision_reduce is float32, whatever training.dtype is.
@@ -292,6 +315,22 @@ TEST(TorchtitanBounds, OfWideBlocksAreNoHigherThanTrials) {
 }
 
 // Where every choice is tried out, the same ones win.
+// 2^42 tokens x 4096 words x 512 columns x 2: 2^64 operations. A rank of an H100 has less than 2^51
+// of them a second, and takes more than 2^13 s.
+TEST(TorchtitanBounds, OfHugeBatchesDoNotOverflow) {
+  const Inputs inputs = plan_of_axes();
+  const Basis basis(inputs);
+  Choice choice = choice_of_axes();
+  choice.mesh = {.shard = 8};
+  choice.pipeline = {};
+  choice.torchtitan = TorchtitanAxes{};
+  choice.micro_batches = 1;
+  choice.batch = std::int64_t{1} << 33;
+  const Bounds bounds = floors_of(std::vector{choice}, basis.trials, 1).front();
+  EXPECT_GT(bounds.time.seconds(), 1 << 11);  // counts end at 2^62
+  EXPECT_GT(bounds.memory, Bytes{std::int64_t{1} << 42});
+}
+
 TEST(TorchtitanSearch, FindsWhatIsBestOfAll) {
   Inputs inputs = plan_of_wide_axes();
   inputs.profile.memory = 40_GiB;

@@ -43,6 +43,24 @@ TEST(Weigh, SaysWhichRanksHaveNoWay) {
   EXPECT_THAT(weighed.dropped, Contains(Field(&Dropped::strategy, "--world 1")));
 }
 
+// 8, 4, 2 and 1 ranks: none has a way, and of 1 rank another thing is said.
+TEST(Weigh, WhereNoRanksHaveAWaySaysWhyThoseAskedForHaveNone) {
+  Inputs inputs = tiny_plan();
+  inputs.question.runtimes = {};
+  inputs.question.torchtitan = true;
+  inputs.question.world = 8;
+  inputs.question.tokens_per_batch = 8 * inputs.question.training.length;
+  inputs.question.precisions = {TrainingPrecision::fp16_mixed};
+  inputs.objective = Objective::cost;
+  const Basis basis(inputs);
+  try {
+    weigh(basis, {});
+    FAIL() << "weighed";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--precision: torchtitan has no loss scaler"));
+  }
+}
+
 TEST(Weigh, PutsOffWhatOffloads) {
   const Inputs inputs = tiny_plan();
   const Basis basis(inputs);
