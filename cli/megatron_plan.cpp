@@ -14,6 +14,7 @@
 #include "cli/hardware_choice.h"
 #include "cli/megatron_scenario.h"
 #include "cli/plan_inputs.h"
+#include "cli/refused_option.h"
 #include "cli/table.h"
 #include "core/base/grouped.h"
 #include "core/config/config_file.h"
@@ -42,10 +43,7 @@ std::optional<ConfigFile> command_line_of(const PlanOptions& options) {
 }
 
 void refuse(bool given, std::string_view option, std::string_view what) {
-  if (given)
-    throw Error({.where = std::string(option),
-                 .what = fmt::format("{} in a plan of Megatron-LM", what),
-                 .way_out = "leave it out, or give another --runtime"});
+  refuse_if(given, option, fmt::format("{} in a plan of Megatron-LM", what));
 }
 
 void refuse_options(const PlanOptions& options) {

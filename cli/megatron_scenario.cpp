@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/on_off.h"
+#include "cli/refused_option.h"
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 #include "core/config/megatron/model_shape.h"
@@ -349,44 +350,39 @@ std::string text_of_mesh(const Settings& s) {
 }  // namespace
 
 void refuse_foreign_to_megatron(const PytorchQuestion& q) {
-  const auto refuse = [](bool given, std::string_view option, std::string_view what) {
-    if (given)
-      throw Error({.where = std::string(option),
-                   .what = std::string(what),
-                   .way_out = "leave it out, or give another --runtime"});
-  };
-  refuse(q.sharding.names_file(), "--runtime megatron",
-         "a configuration file of another program says how it shards");
-  refuse(q.job.wrap.has_value(), "--wrap", "Megatron-LM has no units to wrap");
-  refuse(q.job.prefetch.has_value(), "--prefetch", "Megatron-LM's own flags say what overlaps");
-  refuse(q.job.memory_budget.has_value(), "--memory-budget",
-         "it chooses the native runtime's checkpointing");
-  refuse(q.job.offload.has_value(), "--offload", "offloading is not predicted under Megatron-LM");
-  refuse(q.job.pipeline_stages.has_value(), "--pipeline-stages",
-         "stages have equal layers under Megatron-LM");
-  refuse(q.job.pipeline_checkpoint.has_value(), "--pipeline-checkpoint", "it is of GPipe");
-  refuse(q.pytorch.compile.has_value(), "--compile", "Megatron-LM fuses by kernels of its own");
-  refuse(q.pytorch.liger.value_or("off") != "off", "--liger", "Megatron-LM does not use Liger");
-  refuse(q.pytorch.reference.has_value(), "--reference", "Megatron-LM pretrains without one");
-  refuse(q.pytorch.prompt.has_value(), "--prompt", "all tokens have a label");
-  refuse(q.pytorch.layers.has_value(), "--layers", "Megatron-LM's layers are its own");
-  refuse(q.pytorch.transformers.has_value(), "--transformers",
-         "Megatron-LM's layers are none of transformers");
-  refuse(q.pytorch.loss && *q.pytorch.loss != "outside", "--loss",
-         "Megatron-LM computes the loss after the output layer");
-  refuse(q.pytorch.optimizer_implementation.has_value(), "--optimizer-implementation",
-         "Megatron-LM's Adam is fused");
-  refuse(q.job.optimizer && *q.job.optimizer != "adam" && *q.job.optimizer != "adamw",
-         "--optimizer", "Megatron-LM is predicted with Adam");
-  refuse(q.pytorch.fine_tuning.peft.has_value(), "--peft", "the whole model is trained here");
-  refuse(q.pytorch.fine_tuning.quantization.has_value(), "--quantization",
-         "the whole model is trained here");
-  refuse(q.job.clip && *q.job.clip <= 0, "--clip",
-         "a step of Megatron-LM is predicted with its gradients clipped");
-  refuse(q.sharding.ranks_per_node.has_value(), "--ranks-per-node", "nodes are the cluster's");
-  refuse(q.sharding.use_orig_params, "--use-orig-params", "it is FSDP1's");
-  refuse(q.pytorch.allocator.has_value(), "--allocator",
-         "no allocator is played under Megatron-LM: its memory is that of tensors");
+  refuse_if(q.sharding.names_file(), "--runtime megatron",
+            "a configuration file of another program says how it shards");
+  refuse_if(q.job.wrap.has_value(), "--wrap", "Megatron-LM has no units to wrap");
+  refuse_if(q.job.prefetch.has_value(), "--prefetch", "Megatron-LM's own flags say what overlaps");
+  refuse_if(q.job.memory_budget.has_value(), "--memory-budget",
+            "it chooses the native runtime's checkpointing");
+  refuse_if(q.job.offload.has_value(), "--offload",
+            "offloading is not predicted under Megatron-LM");
+  refuse_if(q.job.pipeline_stages.has_value(), "--pipeline-stages",
+            "the command line of Megatron-LM says which ranks have other layers");
+  refuse_if(q.job.pipeline_checkpoint.has_value(), "--pipeline-checkpoint", "it is of GPipe");
+  refuse_if(q.pytorch.compile.has_value(), "--compile", "Megatron-LM fuses by kernels of its own");
+  refuse_if(q.pytorch.liger.value_or("off") != "off", "--liger", "Megatron-LM does not use Liger");
+  refuse_if(q.pytorch.reference.has_value(), "--reference", "Megatron-LM pretrains without one");
+  refuse_if(q.pytorch.prompt.has_value(), "--prompt", "all tokens have a label");
+  refuse_if(q.pytorch.layers.has_value(), "--layers", "Megatron-LM's layers are its own");
+  refuse_if(q.pytorch.transformers.has_value(), "--transformers",
+            "Megatron-LM's layers are none of transformers");
+  refuse_if(q.pytorch.loss && *q.pytorch.loss != "outside", "--loss",
+            "Megatron-LM computes the loss after the output layer");
+  refuse_if(q.pytorch.optimizer_implementation.has_value(), "--optimizer-implementation",
+            "Megatron-LM's Adam is fused");
+  refuse_if(q.job.optimizer && *q.job.optimizer != "adam" && *q.job.optimizer != "adamw",
+            "--optimizer", "Megatron-LM is predicted with Adam");
+  refuse_if(q.pytorch.fine_tuning.peft.has_value(), "--peft", "the whole model is trained here");
+  refuse_if(q.pytorch.fine_tuning.quantization.has_value(), "--quantization",
+            "the whole model is trained here");
+  refuse_if(q.job.clip && *q.job.clip <= 0, "--clip",
+            "a step of Megatron-LM is predicted with its gradients clipped");
+  refuse_if(q.sharding.ranks_per_node.has_value(), "--ranks-per-node", "nodes are the cluster's");
+  refuse_if(q.sharding.use_orig_params, "--use-orig-params", "it is FSDP1's");
+  refuse_if(q.pytorch.allocator.has_value(), "--allocator",
+            "no allocator is played under Megatron-LM: its memory is that of tensors");
 }
 
 void take_megatron_dropout(const std::optional<std::string>& dropout, bool has_config,

@@ -10,6 +10,7 @@
 #include "cli/hardware_choice.h"
 #include "cli/native_scenario.h"
 #include "cli/pytorch_scenario.h"
+#include "cli/refused_option.h"
 #include "cli/torchtitan_scenario.h"
 #include "core/base/error.h"
 #include "core/model/exported_step.h"
@@ -33,26 +34,21 @@ bool takes_bitsandbytes(Runtime runtime) {
 
 /// What torchtitan's loop cannot be told, or plan does not weigh of it.
 void refuse_under_torchtitan(const PlanOptions& options, const HardwareProfile& profile) {
-  const auto refuse = [](bool given, std::string_view option, std::string_view what,
-                         std::string_view way_out =
-                             "leave it out, or leave torchtitan out of "
-                             "--runtime") {
-    if (given)
-      throw Error({.where = std::string(option),
-                   .what = std::string(what),
-                   .way_out = std::string(way_out)});
-  };
-  refuse(profile.device == "cpu", "--runtime",
-         fmt::format("torchtitan trains on GPUs, and the hardware is the CPU of {}", profile.name),
-         "give a --cluster with GPUs, as h100_sxm, or leave torchtitan out of --runtime");
+  constexpr std::string_view way_out = "leave it out, or leave torchtitan out of --runtime";
+  refuse_if(
+      profile.device == "cpu", "--runtime",
+      fmt::format("torchtitan trains on GPUs, and the hardware is the CPU of {}", profile.name),
+      "give a --cluster with GPUs, as h100_sxm, or leave torchtitan out of --runtime");
   refuse_under_torchtitan(options.pytorch);
-  refuse(options.pytorch.attention.has_value(), "--attention",
-         "plan weighs torchtitan with the kernels that it uses: cuDNN's, and flash with an axis "
-         "context");
-  refuse(options.pytorch.optimizer_implementation.value_or("fused") != "fused",
-         "--optimizer-implementation", "plan weighs torchtitan with its fused optimizer");
-  refuse(options.lengths.has_value(), "--lengths",
-         "lengths are not weighed under torchtitan, which packs its sequences");
+  refuse_if(options.pytorch.attention.has_value(), "--attention",
+            "plan weighs torchtitan with the kernels that it uses: cuDNN's, and flash with an axis "
+            "context",
+            way_out);
+  refuse_if(options.pytorch.optimizer_implementation.value_or("fused") != "fused",
+            "--optimizer-implementation", "plan weighs torchtitan with its fused optimizer",
+            way_out);
+  refuse_if(options.lengths.has_value(), "--lengths",
+            "lengths are not weighed under torchtitan, which packs its sequences", way_out);
 }
 
 std::vector<Runtime> runtimes_of(const PlanOptions& options, const HardwareProfile& profile) {

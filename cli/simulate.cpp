@@ -27,6 +27,7 @@
 #include "cli/pytorch_scenario.h"
 #include "cli/recipe_option.h"
 #include "cli/recorded_prediction.h"
+#include "cli/refused_option.h"
 #include "cli/sharding_options.h"
 #include "cli/summary_text.h"
 #include "cli/torchtitan_scenario.h"
@@ -233,14 +234,10 @@ ExitCode run_pytorch(SimulateOptions& options) {
 }
 
 ExitCode run_torchtitan(const SimulateOptions& options) {
-  if (options.lengths)
-    throw Error({.where = "--lengths",
-                 .what = "lengths are not weighed under torchtitan, which packs its sequences",
-                 .way_out = "leave it out, or give another --runtime"});
-  if (options.phases)
-    throw Error({.where = "--phases",
-                 .what = "phases beside training are not predicted under torchtitan yet",
-                 .way_out = "leave it out, or give another --runtime"});
+  refuse_if(options.lengths.has_value(), "--lengths",
+            "lengths are not weighed under torchtitan, which packs its sequences");
+  refuse_if(options.phases, "--phases",
+            "phases beside training are not predicted under torchtitan yet");
   const HardwareChoice hardware = require_hardware(options.cluster);
   TorchtitanScenario scenario = resolve_torchtitan_scenario({.job = options.job,
                                                              .sharding = options.sharding,
@@ -291,15 +288,11 @@ void take_megatron_arguments(SimulateOptions& options) {
 }
 
 ExitCode run_megatron(const SimulateOptions& options) {
-  const auto refuse = [](bool given, std::string_view option, std::string_view what) {
-    if (given)
-      throw Error({.where = std::string(option),
-                   .what = fmt::format("{} under Megatron-LM", what),
-                   .way_out = "leave it out, or give another --runtime"});
-  };
-  refuse(options.lengths.has_value(), "--lengths", "lengths are not weighed");
-  refuse(options.phases, "--phases", "phases beside training are not predicted");
-  refuse(options.explain, "--explain", "what lives at the peak is not listed by tensor");
+  refuse_if(options.lengths.has_value(), "--lengths", "lengths are not weighed under Megatron-LM");
+  refuse_if(options.phases, "--phases",
+            "phases beside training are not predicted under Megatron-LM");
+  refuse_if(options.explain, "--explain",
+            "what lives at the peak is not listed by tensor under Megatron-LM");
   const HardwareChoice hardware = require_hardware(options.cluster);
   const std::string file = options.megatron ? *options.sharding.config : "";
   const MegatronScenario scenario = resolve_megatron_scenario({.job = options.job,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/native_scenario.h"
+#include "cli/refused_option.h"
 #include "core/base/error.h"
 #include "core/native/pipeline_stages.h"
 #include "core/pytorch/parallel/model_shape.h"
@@ -143,26 +144,19 @@ void check_divides(const ParallelSettings& settings) {
   check_divides("tokens of a rank's sequence", settings.length / context, "tensor", tensor);
 }
 
-void refuse(bool given, std::string_view option, std::string_view what) {
-  if (given)
-    throw Error({.where = std::string(option),
-                 .what = std::string(what),
-                 .way_out = "leave it out, or give another --runtime"});
-}
-
 /// Options that mean something else here, or nothing.
 void refuse_foreign(const PytorchQuestion& q) {
-  refuse(q.sharding.names_file(), "--runtime torchtitan",
-         "a configuration file of another program says how it shards");
-  refuse(q.job.wrap.has_value(), "--wrap", "torchtitan shards every block and the rest");
-  refuse(q.job.prefetch.has_value(), "--prefetch", "FSDP2 prefetches as it does");
-  refuse(q.job.memory_budget.has_value(), "--memory-budget",
-         "it chooses the native runtime's checkpointing");
-  refuse(q.job.offload.has_value(), "--offload", "torchtitan's own file says it");
+  refuse_if(q.sharding.names_file(), "--runtime torchtitan",
+            "a configuration file of another program says how it shards");
+  refuse_if(q.job.wrap.has_value(), "--wrap", "torchtitan shards every block and the rest");
+  refuse_if(q.job.prefetch.has_value(), "--prefetch", "FSDP2 prefetches as it does");
+  refuse_if(q.job.memory_budget.has_value(), "--memory-budget",
+            "it chooses the native runtime's checkpointing");
+  refuse_if(q.job.offload.has_value(), "--offload", "torchtitan's own file says it");
   refuse_under_torchtitan(q.pytorch);
-  refuse(q.sharding.ranks_per_node.has_value(), "--ranks-per-node",
-         "nodes are the cluster's under torchtitan");
-  refuse(q.sharding.use_orig_params, "--use-orig-params", "it is FSDP1's");
+  refuse_if(q.sharding.ranks_per_node.has_value(), "--ranks-per-node",
+            "nodes are the cluster's under torchtitan");
+  refuse_if(q.sharding.use_orig_params, "--use-orig-params", "it is FSDP1's");
 }
 
 TrainingPrecision precision_of(const JobOptions& job, std::vector<std::string>& assumed) {
@@ -271,11 +265,9 @@ Job sizes_of(const JobOptions& given, int stages) {
 void refuse_beside_pipeline(const PytorchQuestion& q, const std::vector<MeshAxis>& mesh,
                             const PipelineChoice& pipeline) {
   const auto refuse = [](bool given, std::string_view where, std::string_view what) {
-    if (given)
-      throw Error(
-          {.where = std::string(where),
-           .what = fmt::format("{} is not predicted with a pipeline under torchtitan", what),
-           .way_out = "leave it out, or leave pipeline out of --mesh"});
+    refuse_if(given, where,
+              fmt::format("{} is not predicted with a pipeline under torchtitan", what),
+              "leave it out, or leave pipeline out of --mesh");
   };
   refuse(size_of_axis(mesh, "cp") > 1, "--mesh", "an axis context");
   refuse(q.pytorch.float8.has_value(), "--float8", "float8");
@@ -394,27 +386,27 @@ Prediction predict_alone(const TorchtitanScenario& scenario, const HardwareProfi
 }  // namespace
 
 void refuse_under_torchtitan(const PytorchOptions& options) {
-  refuse(options.loss && *options.loss != "outside", "--loss",
-         "torchtitan computes the loss after the model");
-  refuse(options.dropout && *options.dropout != "off", "--dropout",
-         "torchtitan's Llama has no dropout");
-  refuse(options.liger.value_or("off") != "off", "--liger", "torchtitan does not use Liger");
-  refuse(options.reference.has_value(), "--reference", "torchtitan compares with no reference");
-  refuse(options.prompt.has_value(), "--prompt", "torchtitan's tokens all have a label");
-  refuse(options.layers.value_or("torchtitan") != "torchtitan", "--layers",
-         "torchtitan's layers are its own");
-  refuse(options.transformers.has_value(), "--transformers",
-         "torchtitan's Llama is none of transformers");
-  refuse(options.optimizer_in_backward.value_or("off") != "off", "--optimizer-in-backward",
-         "torchtitan updates after the backward");
-  refuse(options.activation_offloading.value_or("off") != "off", "--activation-offloading",
-         "torchtitan keeps activations on the device");
+  refuse_if(options.loss && *options.loss != "outside", "--loss",
+            "torchtitan computes the loss after the model");
+  refuse_if(options.dropout && *options.dropout != "off", "--dropout",
+            "torchtitan's Llama has no dropout");
+  refuse_if(options.liger.value_or("off") != "off", "--liger", "torchtitan does not use Liger");
+  refuse_if(options.reference.has_value(), "--reference", "torchtitan compares with no reference");
+  refuse_if(options.prompt.has_value(), "--prompt", "torchtitan's tokens all have a label");
+  refuse_if(options.layers.value_or("torchtitan") != "torchtitan", "--layers",
+            "torchtitan's layers are its own");
+  refuse_if(options.transformers.has_value(), "--transformers",
+            "torchtitan's Llama is none of transformers");
+  refuse_if(options.optimizer_in_backward.value_or("off") != "off", "--optimizer-in-backward",
+            "torchtitan updates after the backward");
+  refuse_if(options.activation_offloading.value_or("off") != "off", "--activation-offloading",
+            "torchtitan keeps activations on the device");
   check_pytorch(options.pytorch);
   const FineTuningOptions& tuning = options.fine_tuning;
   constexpr std::string_view whole = "torchtitan trains the whole model here, without adapters";
-  refuse(tuning.peft.has_value(), "--peft", whole);
-  refuse(tuning.quantization.has_value(), "--quantization", whole);
-  refuse(tuning.prepare_kbit.has_value(), "--prepare-kbit", whole);
+  refuse_if(tuning.peft.has_value(), "--peft", whole);
+  refuse_if(tuning.quantization.has_value(), "--quantization", whole);
+  refuse_if(tuning.prepare_kbit.has_value(), "--prepare-kbit", whole);
 }
 
 TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {

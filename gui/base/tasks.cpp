@@ -5,7 +5,6 @@
 
 #include <QCoreApplication>
 #include <QElapsedTimer>
-#include <QElapsedTimer>
 #include <algorithm>
 #include <cstdint>
 #include <exception>

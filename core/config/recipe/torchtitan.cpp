@@ -354,7 +354,7 @@ std::string precision_of(Keys& training) {
                        "give \"bfloat16\", or \"float32\" with dtype = \"float32\"");
 }
 
-/// torchtitan takes float32 alone: its source, job_config.py.
+/// torchtitan takes float32 alone. Source: torchtitan, job_config.py.
 void check_reduction(Keys& training) {
   const std::string reduced = training.text("mixed_precision_reduce", "float32");
   if (reduced != "float32")
