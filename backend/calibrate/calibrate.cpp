@@ -7,6 +7,7 @@
 #include <set>
 
 #include "backend/calibrate/collective_timer.h"
+#include "backend/calibrate/core_sharing.h"
 #include "backend/calibrate/kernel_grid.h"
 #include "backend/calibrate/kernel_timer.h"
 #include "backend/calibrate/rank_group.h"
@@ -20,7 +21,7 @@ namespace {
 constexpr Duration kernel_budget = 30_ms;
 constexpr Duration collective_budget = 40_ms;
 constexpr Duration step_budget = 4_s;
-constexpr Duration core_sharing_budget = 3_s;
+constexpr Duration core_sharing_budget = 4_s;
 constexpr Bytes contended_bytes = 8_MiB;
 /// Of all ranks' payloads, so that each finds the caches cold.
 constexpr Bytes more_than_caches = 64_MiB;
@@ -91,7 +92,7 @@ class Calibrator {
     const bool on_one_host = plan_.cores.ranks == world_.size();
     if (plan_.steps.empty() || world_.size() == 1 || !device_.memory().is_host() || !on_one_host)
       return;
-    progress_("the training step on some of the ranks");
+    progress_("pieces of the training step, passed from rank to rank");
     result_.core_sharing =
         time_core_sharing(world_, device_, plan_.steps.back(), core_sharing_budget);
   }

@@ -182,19 +182,6 @@ Duration overhead_of(const RecordedStep& step, const Schedule& schedule) {
   return {std::max<std::int64_t>(rest_ns, 0) / std::max<std::int64_t>(operations, 1)};
 }
 
-/// Compute of the mean step, of as many as begin within `time`.
-double compute_within(Executor& executor, Duration time, int& step) {
-  const std::int64_t begin_ns = monotonic_ns();
-  double seconds = 0;
-  int steps = 0;
-  for (; steps == 0 || monotonic_ns() - begin_ns < time.ns; ++steps) {
-    run_step(executor, ++step);
-    for (const double one : compute_of(executor.recorder().last(), executor.schedule()))
-      seconds += one;
-  }
-  return seconds / steps;
-}
-
 }  // namespace
 
 MeasuredStep time_step(Communicator& world, Device& device, const Schedule& schedule,
@@ -227,41 +214,6 @@ MeasuredStep time_step(Communicator& world, Device& device, const Schedule& sche
       mean_over_ranks(world, std::max(steps_taken.front() - later, Duration{}));
   times.straggling = straggling(world, executor, cores.are_shared());
   return times;
-}
-
-std::vector<int> ranks_that_compute(int all) {
-  std::vector<int> counts;
-  for (int ranks = 1; ranks < all; ranks = ranks < 8 ? ranks + 1 : 2 * ranks)
-    counts.push_back(ranks);
-  counts.push_back(all);
-  return counts;
-}
-
-std::vector<CoreSharingSample> time_core_sharing(Communicator& world, Device& device,
-                                                 const Schedule& schedule, Duration budget) {
-  const std::unique_ptr<Communicator> alone = make_single_communicator(device.memory());
-  Executor executor(schedule, device, *alone, {.recorded_steps = 1});
-  begin(executor);
-  int step = 0;
-  const std::int64_t begin_ns = monotonic_ns();
-  run_step(executor, ++step);  // warms up
-  const Duration first = mean_over_ranks(world, Duration{monotonic_ns() - begin_ns});
-  const std::vector<int> counts = ranks_that_compute(world.size());
-  // Each count takes a step at least: of a long one no more.
-  const int rounds = first.ns * 3 * std::ssize(counts) > budget.ns ? 1 : 3;
-  const Duration time{budget.ns / rounds / std::ssize(counts)};
-  std::vector<std::vector<double>> seconds(counts.size());
-  for (int round = 0; round < rounds; ++round)
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      world.barrier();
-      const bool computes = world.rank() < counts[i];
-      const double mine = computes ? compute_within(executor, time, step) : 0;
-      seconds[i].push_back(mean_over_ranks(world, mine) * world.size() / counts[i]);
-    }
-  std::vector<CoreSharingSample> samples;
-  for (std::size_t i = 0; i < counts.size(); ++i)
-    samples.push_back({counts[i], median(seconds[i]) / median(seconds.back())});
-  return samples;
 }
 
 }  // namespace shardscope

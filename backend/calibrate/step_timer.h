@@ -31,13 +31,4 @@ struct MeasuredStep {
 MeasuredStep time_step(Communicator& world, Device& device, const Schedule& schedule,
                        const CoreUse& cores, int steps);
 
-/// 1 to 8, 16, 32, .. and `all`.
-std::vector<int> ranks_that_compute(int all);
-
-/// The same schedule on the first so many ranks at once while the others sleep, for those numbers
-/// of ranks in turn: what the ranks that compute take of what they take when all do. Of a device
-/// that is the host, whose ranks are all of `world`. Collective.
-std::vector<CoreSharingSample> time_core_sharing(Communicator& world, Device& device,
-                                                 const Schedule& schedule, Duration budget);
-
 }  // namespace shardscope

@@ -68,12 +68,16 @@ std::vector<double> core_sharing_of(const HardwareProfile& profile, std::size_t 
                                     int ranks) {
   const bool on_one_host =
       profile.ranks_per_node == 0 || static_cast<int>(devices) * ranks <= profile.ranks_per_node;
-  if (profile.core_sharing.empty() || host_role(profile) != HostRole::computes || !on_one_host)
-    return {};
+  const std::vector<CoreSharingSample>& samples = profile.core_sharing;
+  const bool known = !samples.empty() && devices > 1;
+  if (!known || host_role(profile) != HostRole::computes || !on_one_host) return {};
   std::vector<double> factors;
   for (std::size_t busy = 1; busy <= devices; ++busy)
-    factors.push_back(time_share(profile.core_sharing, static_cast<int>(busy) * ranks));
-  const double all = factors.back();
+    factors.push_back(time_share(samples, static_cast<int>(busy) * ranks));
+  // What ranks lose by passing work on stays. Those of one device wait for one another in
+  // collectives, and `straggling` has what they lose there.
+  const double passing_on = ranks == 1 ? samples.back().time_share : 1;
+  const double all = factors.back() / passing_on;
   for (double& factor : factors) factor /= all;
   return factors;
 }

@@ -42,7 +42,6 @@ TEST_F(Calibrating, OfSeveralRanksSaysWhatSomeOfThemTake) {
     EXPECT_EQ(samples[ranks - 1]["ranks"], ranks);
     EXPECT_GT(samples[ranks - 1]["time_share"], 0);
   }
-  EXPECT_EQ(samples[2]["time_share"], 1);
 }
 
 TEST_F(Calibrating, OfOneRankDrawsNothing) {

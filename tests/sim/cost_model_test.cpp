@@ -138,6 +138,18 @@ TEST(Sharing, RanksOfAHostThatWaitLeaveItsCoresToTheOthers) {
   // Of a job of two ranks the whole is half of what was measured; of eight no more than all.
   EXPECT_EQ(core_sharing_of(profile, 2, 1), (std::vector{0.5, 1.0}));
   EXPECT_EQ(core_sharing_of(profile, 4, 2), (std::vector{0.5, 1.0, 1.0, 1.0}));
+  EXPECT_TRUE(core_sharing_of(profile, 1, 4).empty());  // nobody waits for it
+}
+
+TEST(Sharing, PassingWorkOnCostsStagesOfOneRankAlsoWhenAllCompute) {
+  HardwareProfile profile = data_sheet();
+  profile.device = "cpu";
+  profile.core_sharing = {{1, 0.5}, {2, 0.625}, {4, 1.25}};
+  EXPECT_EQ(core_sharing_of(profile, 4, 1), (std::vector{0.5, 0.625, 0.9375, 1.25}));
+  // A job of two ranks: twice as fast as all four, and a quarter of that is lost.
+  EXPECT_EQ(core_sharing_of(profile, 2, 1), (std::vector{1.0, 1.25}));
+  // Ranks of one device lose it in collectives.
+  EXPECT_EQ(core_sharing_of(profile, 2, 2), (std::vector{0.5, 1.0}));
 }
 
 Kernel product_of(Dtype dtype) {

@@ -99,11 +99,5 @@ TEST_F(TimedByTheDevice, KernelsOfAStepHaveTheirOwnTimes) {
     EXPECT_EQ(sample.time, 3_ms) << name_of(sample.kernel.kind());
 }
 
-TEST(RanksThatCompute, AreAllNumbersUpToEightAndThenTwiceAsManyEachTime) {
-  EXPECT_EQ(ranks_that_compute(1), std::vector{1});
-  EXPECT_EQ(ranks_that_compute(4), (std::vector{1, 2, 3, 4}));
-  EXPECT_EQ(ranks_that_compute(20), (std::vector{1, 2, 3, 4, 5, 6, 7, 8, 16, 20}));
-}
-
 }  // namespace
 }  // namespace shardscope
