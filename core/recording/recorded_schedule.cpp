@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <limits>
-#include <ranges>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/pytorch/runtimes/record/program_writer.h"
+#include "core/recording/event_log.h"
 #include "core/recording/recorded_blocks.h"
 #include "core/recording/recorded_names.h"
 #include "core/recording/recorded_operator.h"
@@ -17,14 +16,6 @@
 
 namespace shardscope {
 namespace {
-
-/// The number of the last line that belongs to a whole step.
-std::uint32_t end_of_steps(const EventLog& log) {
-  for (const std::vector<LogLine>& lines : log.pieces() | std::views::reverse)
-    for (const LogLine& line : lines | std::views::reverse)
-      if (line.kind == LogKind::phase && line.text(0) == "step_end") return line.number;
-  return std::numeric_limits<std::uint32_t>::max();
-}
 
 /// Kernels that are benchmarked: what they allocate is the script's, what they launch is not.
 bool counts_while_tuning(LogKind kind) {
@@ -39,29 +30,31 @@ bool is_launch(LogKind kind) {
 
 class Reader {
  public:
-  Reader(const EventLog& log, const RecordedPlace& place)
-      : log_(log),
+  Reader(const std::filesystem::path& events, const RecordedPlace& place)
+      : log_(events),
         schedule_(recording_.schedule),
         writer_(schedule_),
         names_(schedule_),
-        threads_(log, schedule_, names_),
-        streams_(log, schedule_, writer_),
+        threads_(log_, schedule_, names_),
+        streams_(schedule_, writer_),
         blocks_(schedule_, writer_, streams_, threads_),
-        work_(log, schedule_, writer_, names_, streams_, threads_) {
+        work_(log_, schedule_, writer_, names_, streams_, threads_) {
     schedule_.memory = MemorySource::caching_allocator;
     schedule_.world = place.world;
     schedule_.rank = place.rank;
+    make_room();
   }
 
   Recording read() {
-    recording_.is_whole = log_.is_whole();
-    const std::uint32_t end = end_of_steps(log_);
-    for (const std::vector<LogLine>& lines : log_.pieces())
-      for (const LogLine& line : lines) {
-        if (line.number <= end && !is_left_out(line)) read_line(line);
+    while (log_.next())
+      for (const LogLine& line : log_.lines()) {
+        streams_.count_use(line);
+        if (!log_.is_after_steps() && !is_left_out(line)) read_line(line);
         read_fact(line);
       }
+    recording_.is_whole = log_.is_whole();
     end_step();
+    streams_.finish();
     if (schedule_.operations.empty())
       throw Error(
           {.where = "recording",
@@ -158,14 +151,14 @@ class Reader {
 
   void tuning(const LogLine& line) {
     int& depth = threads_.of(line.thread).tuning;
-    if (line.text(0) == "begin")
-      ++depth;
-    else if (depth > 0)
-      --depth;
+    const int change = line.text(0) == "begin" ? 1 : depth > 0 ? -1 : 0;
+    depth += change;
+    tuning_ += change;
   }
 
   bool is_left_out(const LogLine& line) {
-    if (counts_while_tuning(line.kind) || threads_.of(line.thread).tuning == 0) return false;
+    if (tuning_ == 0 || counts_while_tuning(line.kind) || threads_.of(line.thread).tuning == 0)
+      return false;
     if (is_launch(line.kind)) ++recording_.tuning_kernels;
     return true;
   }
@@ -198,7 +191,16 @@ class Reader {
                                .actions = {0, writer_.next_action()}});
   }
 
-  const EventLog& log_;
+  /// Usual logs have a line of each for so many bytes. What is reserved and not used takes no
+  /// memory.
+  void make_room() {
+    constexpr std::size_t bytes_of_operation = 200, bytes_of_buffer = 200, bytes_of_action = 20;
+    schedule_.operations.reserve(log_.bytes() / bytes_of_operation);
+    schedule_.buffers.reserve(log_.bytes() / bytes_of_buffer);
+    schedule_.program.actions.reserve(log_.bytes() / bytes_of_action);
+  }
+
+  EventLog log_;
   Recording recording_;
   Schedule& schedule_;
   ProgramWriter writer_;
@@ -207,12 +209,13 @@ class Reader {
   RecordedStreams streams_;
   RecordedBlocks blocks_;
   RecordedWork work_;
+  int tuning_ = 0;  ///< of all threads
 };
 
 }  // namespace
 
-Recording read_recording(const EventLog& log, const RecordedPlace& place) {
-  return Reader(log, place).read();
+Recording read_recording(const std::filesystem::path& events, const RecordedPlace& place) {
+  return Reader(events, place).read();
 }
 
 }  // namespace shardscope
