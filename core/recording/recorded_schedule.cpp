@@ -71,8 +71,10 @@ class Reader {
  private:
   void read_line(const LogLine& line) {
     switch (line.kind) {
-      case LogKind::op:
       case LogKind::node:
+        has_passes_ = knows_passes_ = true;
+        return threads_.begin(line);
+      case LogKind::op:
         return threads_.begin(line);
       case LogKind::end:
         return work_.end(line);
@@ -110,6 +112,7 @@ class Reader {
         return streams_.synchronize(line);
       case LogKind::enter:
         if (schedule_.steps.empty()) begin_step();
+        has_passes_ = knows_passes_ = true;
         return threads_.enter(line);
       case LogKind::leave:
         return threads_.leave(line);
@@ -166,6 +169,9 @@ class Reader {
   void phase(const LogLine& line) {
     if (line.text(0) == "optimizer") return threads_.begin_optimizer();
     if (schedule_.steps.empty()) begin_step();
+    // Optimizers that step one after another end one step.
+    const bool has_passes = std::exchange(has_passes_, false);
+    if (!has_passes && knows_passes_ && schedule_.steps.size() > 1) take_into_step_before();
     end_step();
     begin_step();
     threads_.end_step();
@@ -175,6 +181,13 @@ class Reader {
     schedule_.steps.push_back({.label = std::to_string(schedule_.steps.size() + 1),
                                .operations = {writer_.next_operation(), writer_.next_operation()},
                                .actions = {writer_.next_action(), writer_.next_action()}});
+  }
+
+  void take_into_step_before() {
+    const IndexRange operations{schedule_.steps.back().operations.begin, writer_.next_operation()};
+    schedule_.steps.pop_back();
+    for (std::uint32_t i = operations.begin; i < operations.end; ++i)
+      schedule_.operations[i].step = static_cast<std::int32_t>(schedule_.steps.size()) - 1;
   }
 
   void end_step() {
@@ -209,7 +222,9 @@ class Reader {
   RecordedStreams streams_;
   RecordedBlocks blocks_;
   RecordedWork work_;
-  int tuning_ = 0;  ///< of all threads
+  int tuning_ = 0;           ///< of all threads
+  bool has_passes_ = false;  ///< a forward or a backward since the last optimizer's step
+  bool knows_passes_ = false;
 };
 
 }  // namespace
