@@ -351,7 +351,7 @@ std::vector<RecordedRun> predict_recordings(const RecordingSettings& facts, cons
   std::vector<Recording> recordings;
   std::vector<Schedule> schedules;
   for (const RecordingSettings& one : settings) {
-    recordings.push_back(read_recording(EventLog(events_file(folder, one)), one.place));
+    recordings.push_back(read_recording(events_file(folder, one), one.place));
     schedules.push_back(std::move(recordings.back().schedule));
   }
   std::vector<Companions> companions = companions_of(schedules, profile, output);

@@ -28,14 +28,19 @@ void widen(std::map<int, TimeWindow>& windows, int step, TimeWindow window) {
   at->second.end = std::max(at->second.end, window.end);
 }
 
-/// Device spans of one class inside a window.
-IntervalUnion union_of(const Trace& trace, TimeWindow window, SpanClass span_class) {
-  std::vector<TimeWindow> windows;
+/// What runs on the device inside a window.
+BusyTimes busy_times(const Trace& trace, TimeWindow window) {
+  std::vector<TimeWindow> compute, communication, copies;
   for (const Span& span : trace.spans) {
-    if (span.span_class != span_class || !is_on_device(trace, span)) continue;
-    windows.push_back(clipped({.begin = span.start, .end = span.end()}, window));
+    const TimeWindow part = clipped({.begin = span.start, .end = span.end()}, window);
+    if (part.end <= part.begin || !is_on_device(trace, span)) continue;
+    if (span.span_class == SpanClass::compute) compute.push_back(part);
+    if (span.span_class == SpanClass::communication) communication.push_back(part);
+    if (span.span_class == SpanClass::copy) copies.push_back(part);
   }
-  return IntervalUnion(std::move(windows));
+  return {.compute = IntervalUnion(std::move(compute)),
+          .communication = IntervalUnion(std::move(communication)),
+          .copies = IntervalUnion(std::move(copies))};
 }
 
 /// Both come by begin, so that the union has nothing to sort.
@@ -81,10 +86,7 @@ Accounting account(const BusyTimes& busy, TimeWindow window) {
 }
 
 Accounting account(const Trace& trace, TimeWindow window) {
-  return account({.compute = union_of(trace, window, SpanClass::compute),
-                  .communication = union_of(trace, window, SpanClass::communication),
-                  .copies = union_of(trace, window, SpanClass::copy)},
-                 window);
+  return account(busy_times(trace, window), window);
 }
 
 std::vector<StepWindow> step_windows(const Trace& trace) {
@@ -125,20 +127,23 @@ std::vector<UnitAccounting> account_by_unit(const Trace& trace, TimeWindow windo
   std::vector<std::string> order;
   std::map<std::string_view, UnitWindows> units;
   for (const OperationFacts& operation : trace.facts) {
+    if (!order.empty() && operation.unit == order.back()) continue;
     if (units.try_emplace(operation.unit).second) order.push_back(operation.unit);
   }
   for (const Span& span : trace.spans) {
-    const OperationFacts* operation = facts.find(span.operation);
-    if (operation == nullptr || !is_on_device(trace, span)) continue;
-    UnitWindows& unit = units.find(operation->unit)->second;
     const TimeWindow part = clipped({.begin = span.start, .end = span.end()}, window);
+    const bool starts_inside = window.begin <= span.start && span.start < window.end;
+    const bool meets_window = part.begin < part.end || starts_inside;
+    if (!meets_window || !is_on_device(trace, span)) continue;
+    const OperationFacts* operation = facts.find(span.operation);
+    if (operation == nullptr) continue;
+    UnitWindows& unit = units.find(operation->unit)->second;
     if (span.span_class == SpanClass::compute) unit.compute.push_back(part);
     if (span.span_class != SpanClass::communication) continue;
     unit.communication.push_back(part);
-    const bool starts_inside = window.begin <= span.start && span.start < window.end;
     if (starts_inside) unit.communication_bytes += operation->bytes;
   }
-  const IntervalUnion compute = union_of(trace, window, SpanClass::compute);
+  const IntervalUnion compute = busy_times(trace, window).compute;
   std::vector<UnitAccounting> result;
   for (const std::string& name : order) {
     UnitWindows& unit = units.find(name)->second;

@@ -91,6 +91,7 @@ Trace start_trace(const Schedule& schedule, TraceKind kind) {
     const auto stream = static_cast<Stream>(i);
     if (used[i]) trace.tracks.push_back({.name = std::string(name_of(stream)), .stream = stream});
   }
+  trace.facts.reserve(schedule.operations.size());
   for (std::size_t i = 0; i < schedule.operations.size(); ++i) {
     trace.facts.push_back(facts_of(schedule, OperationId::of(i)));
   }

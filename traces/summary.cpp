@@ -125,7 +125,7 @@ Summary summarize(const Trace& trace, const RunFacts& facts) {
     result.mfu_share = achieved / facts.peak.flops_per_s;
     result.mfu_formula = facts.mfu_formula;
   }
-  result.time = account(trace, steady);
+  result.time = steps.all.back().time;
   result.memory = steps.all.back().memory;
   result.steps = std::move(steps.all);
   result.fits = fits(result.steps, facts);

@@ -70,11 +70,17 @@ void sort_measures(Trace& trace) {
 FactsTable::FactsTable(const Trace& trace) {
   by_operation_.reserve(trace.facts.size());
   for (const OperationFacts& facts : trace.facts) by_operation_.push_back(&facts);
-  std::stable_sort(by_operation_.begin(), by_operation_.end(),
-                   [](const auto* a, const auto* b) { return a->operation < b->operation; });
+  const auto is_before = [](const auto* a, const auto* b) { return a->operation < b->operation; };
+  if (!std::ranges::is_sorted(by_operation_, is_before))
+    std::ranges::stable_sort(by_operation_, is_before);
 }
 
 const OperationFacts* FactsTable::find(OperationId operation) const {
+  // Of a prediction, operations are numbered as their facts are.
+  const std::size_t place = operation.value;
+  if (place < by_operation_.size() && by_operation_[place]->operation == operation &&
+      (place == 0 || by_operation_[place - 1]->operation < operation))
+    return by_operation_[place];
   const auto at =
       std::lower_bound(by_operation_.begin(), by_operation_.end(), operation,
                        [](const auto* facts, OperationId id) { return facts->operation < id; });

@@ -11,9 +11,9 @@
 #include <system_error>
 
 #include "backend/data/llm_c_header.h"
-#include "backend/data/mapped_file.h"
 #include "core/base/error.h"
 #include "core/format/atomic_file.h"
+#include "core/format/mapped_file.h"
 
 namespace shardscope {
 namespace fs = std::filesystem;

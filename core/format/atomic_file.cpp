@@ -11,27 +11,12 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/format/descriptor.h"
 
 namespace shardscope {
 namespace {
 
 std::string reason(int error_number) { return std::generic_category().message(error_number); }
-
-/// A file descriptor that closes itself.
-class Descriptor {
- public:
-  Descriptor(const std::filesystem::path& path, int flags)
-      : value_(open(path.c_str(), flags | O_CLOEXEC)) {}
-  ~Descriptor() {
-    if (value_ >= 0) close(value_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int value() const { return value_; }
-
- private:
-  int value_;
-};
 
 bool is_written_directly(const std::filesystem::path& path) {
   struct stat status {};

@@ -4,19 +4,18 @@
 
 #include <algorithm>
 #include <array>
-#include <future>
+#include <bit>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <thread>
 #include <utility>
 
-#include "core/format/atomic_file.h"
-
 namespace shardscope {
 namespace {
 
 constexpr std::string_view versions[] = {"V\t1\n", "V\t2\n"};
-constexpr std::int64_t largest_log = std::int64_t{1} << 30;
+constexpr std::size_t largest_log = std::size_t{1} << 30;
 
 struct NamedKind {
   std::string_view name;
@@ -76,6 +75,20 @@ struct Cursor {
   const char* end;
 };
 
+/// Of eight letters the number that they are as digits; none where one is no digit. Adds pairs of
+/// neighbours up three times, in all letters at once.
+std::optional<std::uint32_t> eight_digits(const char* letters) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, letters, sizeof word);
+  if constexpr (std::endian::native == std::endian::big) word = __builtin_bswap64(word);
+  constexpr std::uint64_t high = 0xf0f0f0f0f0f0f0f0, zeros = 0x3030303030303030;
+  if ((word & high) != zeros || ((word + 0x0606060606060606) & high) != zeros) return std::nullopt;
+  word -= zeros;
+  word = (word * 10 + (word >> 8)) & 0x00ff00ff00ff00ff;
+  word = (word * 100 + (word >> 16)) & 0x0000ffff0000ffff;
+  return static_cast<std::uint32_t>(word * 10'000 + (word >> 32));
+}
+
 /// Takes the whole number that is the next field, with the tab behind it; none where the field is
 /// something else or has 19 digits and more. std::from_chars and a search for the tab take three
 /// times as long.
@@ -87,6 +100,11 @@ std::optional<std::int64_t> take_number(Cursor& cursor) {
   const char* const digits = at;
   const char* const longest = cursor.end - at > most_digits ? at + most_digits : cursor.end;
   std::int64_t number = 0;
+  for (; longest - at >= 8; at += 8) {
+    const auto eight = eight_digits(at);
+    if (!eight) break;
+    number = number * 100'000'000 + *eight;
+  }
   for (; at != longest; ++at) {
     const auto digit = static_cast<unsigned>(*at - '0');
     if (digit > 9) break;
@@ -118,28 +136,43 @@ Error damaged(const std::string& where, std::string what) {
                 .way_out = "record again; only `shardscope record` writes this file"});
 }
 
-void read_line(std::string_view line, LogPart& part) {
-  if (line.starts_with("S\t")) {
-    if (const auto text = cut(line.substr(2)).second) part.texts.push_back(*text);
+void read_numbers(LogLine& line) {
+  Cursor cursor{line.begin, line.begin + line.size};
+  line.has_more = true;
+  while (line.leading_numbers < line.numbers.size() && cursor.at != nullptr) {
+    const auto number = take_number(cursor);
+    if (!number) return;
+    line.numbers[line.leading_numbers++] = *number;
+  }
+  line.has_more = cursor.at != nullptr;
+}
+
+void read_line(std::string_view text, LogPart& part) {
+  if (text.starts_with("S\t")) {
+    if (const auto named = cut(text.substr(2)).second) part.texts.push_back(*named);
     return;
   }
-  Cursor cursor{line.data(), line.data() + line.size()};
+  Cursor cursor{text.data(), text.data() + text.size()};
   const auto thread = take_number(cursor);
   if (!thread || cursor.at == nullptr) return;
   const auto [name, fields] = cut({cursor.at, static_cast<std::size_t>(cursor.end - cursor.at)});
   const LogKind kind = kind_of(name);
   if (kind == LogKind::other) return;
-  part.lines.push_back({.begin = fields ? fields->data() : nullptr,
-                        .size = fields ? static_cast<std::uint32_t>(fields->size()) : 0,
-                        .number = part.count,
-                        .thread = static_cast<int>(*thread),
-                        .kind = kind});
+  LogLine& line = part.lines.emplace_back();
+  line.number = part.count;
+  line.thread = static_cast<int>(*thread);
+  line.kind = kind;
+  if (!fields) return;
+  line.begin = fields->data();
+  line.size = static_cast<std::uint32_t>(fields->size());
+  read_numbers(line);
 }
 
-LogPart read_piece(std::string_view piece) {
-  LogPart part;
-  constexpr std::size_t usual_line = 16;
-  part.lines.reserve(piece.size() / usual_line);
+/// Into the memory of a part that is not needed any more.
+LogPart read_piece(std::string_view piece, LogPart part) {
+  part.texts.clear();
+  part.lines.clear();
+  part.count = 0;
   while (true) {
     const std::size_t end = piece.find('\n');
     if (end == std::string_view::npos) return part;  // the process was killed while it wrote
@@ -150,19 +183,30 @@ LogPart read_piece(std::string_view piece) {
   }
 }
 
-/// A piece for each thread, of 1 MiB or more, that ends with a line.
-std::vector<std::string_view> pieces_of(std::string_view log, std::size_t threads) {
-  constexpr std::size_t worth_a_thread = std::size_t{1} << 20;
-  const std::size_t count = std::clamp<std::size_t>(log.size() / worth_a_thread, 1, threads);
-  std::vector<std::string_view> pieces;
-  for (std::size_t left = count; left > 1; --left) {
-    const std::size_t end = log.find('\n', log.size() / left);
+/// What the process wrote of what it reserved.
+std::string_view written_part(std::span<const std::byte> file) {
+  const std::string_view all(reinterpret_cast<const char*>(file.data()), file.size());
+  return all.substr(0, all.find('\0'));
+}
+
+/// Behind the line in which the last step ends; where none does, the log's end.
+std::size_t end_of_steps(std::string_view log) {
+  constexpr std::string_view line = "\tphase\tstep_end\n";
+  const std::size_t at = log.rfind(line);
+  return at == std::string_view::npos ? log.size() : at + line.size();
+}
+
+/// Adds pieces of whole lines, each so large that it is worth a thread and so small that its lines
+/// stay in the processor's cache.
+void add_pieces(std::string_view log, std::vector<std::string_view>& pieces) {
+  constexpr std::size_t size = std::size_t{1} << 18;
+  while (log.size() > size) {
+    const std::size_t end = log.find('\n', size);
     if (end == std::string_view::npos) break;
     pieces.push_back(log.substr(0, end + 1));
     log.remove_prefix(end + 1);
   }
-  pieces.push_back(log);
-  return pieces;
+  if (!log.empty()) pieces.push_back(log);
 }
 
 }  // namespace
@@ -173,25 +217,13 @@ Error LogLine::no_number(std::int64_t most) const {
   return damaged(fmt::format("line {}", number), fmt::format("expected a number up to {}", most));
 }
 
-std::int64_t LogLine::integer(std::size_t field, std::int64_t most) const {
+std::int64_t LogLine::later_integer(std::size_t field, std::int64_t most) const {
   Cursor cursor{begin, begin + size};
   for (std::size_t i = 0; i < field && cursor.at != nullptr; ++i) skip_field(cursor);
   if (cursor.at == nullptr) throw lacks(field);
   const auto value = take_number(cursor);
-  if (!value || *value < -1 || *value > most) throw no_number(most);
-  return *value;
-}
-
-std::array<std::int64_t, 3> LogLine::three_integers(std::array<std::int64_t, 3> most) const {
-  std::array<std::int64_t, 3> values{};
-  Cursor cursor{begin, begin + size};
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (cursor.at == nullptr) throw lacks(i);
-    const auto value = take_number(cursor);
-    if (!value || *value < -1 || *value > most[i]) throw no_number(most[i]);
-    values[i] = *value;
-  }
-  return values;
+  if (!value) throw no_number(most);
+  return checked(*value, most);
 }
 
 Error LogLine::lacks(std::size_t field) const {
@@ -199,6 +231,8 @@ Error LogLine::lacks(std::size_t field) const {
 }
 
 bool LogLine::has(std::size_t field) const {
+  if (field < leading_numbers) return true;
+  if (!has_more) return false;
   return static_cast<std::size_t>(std::ranges::count(fields(), '\t')) >= field;
 }
 
@@ -210,26 +244,38 @@ std::string_view LogLine::text(std::size_t field) const {
 }
 
 EventLog::EventLog(const std::filesystem::path& path, std::size_t threads)
-    : path_(path), content_(read_whole(path, largest_log)) {
-  // What was reserved and not written.
-  const std::string_view written = std::string_view(content_).substr(0, content_.find('\0'));
+    : path_(path), file_(path) {
+  if (file_.bytes().size() > largest_log)
+    throw Error(
+        {.where = path.string(), .what = fmt::format("is larger than {} bytes", largest_log)});
+  const std::string_view written = written_part(file_.bytes());
   if (std::ranges::none_of(versions,
                            [&](std::string_view one) { return written.starts_with(one); }))
     throw damaged(path.string(), "is no log of a recording");
-  std::vector<std::future<LogPart>> others;
-  const std::vector<std::string_view> pieces = pieces_of(written, threads);
-  for (const std::string_view piece : std::span(pieces).subspan(1))
-    others.push_back(std::async(std::launch::async, read_piece, piece));
-  take(read_piece(pieces.front()));
-  for (std::future<LogPart>& other : others) take(other.get());
+  const std::size_t steps = end_of_steps(written);
+  end_of_steps_ = written.data() + steps;
+  add_pieces(written.substr(0, steps), pieces_);
+  add_pieces(written.substr(steps), pieces_);
+  for (std::size_t i = 0; i < threads; ++i) read_ahead({});
 }
 
-void EventLog::take(LogPart part) {
-  for (LogLine& line : part.lines) line.number += count_;
-  count_ += part.count;
-  texts_.insert(texts_.end(), part.texts.begin(), part.texts.end());
-  if (!part.lines.empty()) pieces_.push_back(std::move(part.lines));
-  if (part.count > 0) is_whole_ = part.last == "END";
+void EventLog::read_ahead(LogPart used) {
+  if (begun_ == pieces_.size()) return;
+  const auto when = pieces_.size() > 1 ? std::launch::async : std::launch::deferred;
+  ahead_.push_back(std::async(when, read_piece, pieces_[begun_++], std::move(used)));
+}
+
+bool EventLog::next() {
+  if (ahead_.empty()) return false;
+  LogPart read = ahead_.front().get();
+  ahead_.pop_front();
+  read_ahead(std::exchange(part_, std::move(read)));
+  ++next_;
+  for (LogLine& line : part_.lines) line.number += count_;
+  count_ += part_.count;
+  texts_.insert(texts_.end(), part_.texts.begin(), part_.texts.end());
+  if (part_.count > 0) is_whole_ = part_.last == "END";
+  return true;
 }
 
 std::string_view EventLog::text(std::int64_t number) const {

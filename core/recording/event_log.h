@@ -3,12 +3,14 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
-#include <string>
+#include <future>
 #include <string_view>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/format/mapped_file.h"
 
 namespace shardscope {
 
@@ -47,31 +49,38 @@ enum class LogKind : std::uint8_t {
   statistics,
 };
 
-/// Small, since a recording of a large model has a million of them.
 struct LogLine {
   const char* begin = nullptr;  ///< of what follows the kind, with tabs between; null: nothing does
+  /// The first fields, as far as they are whole numbers of at most 18 digits.
+  std::array<std::int64_t, 3> numbers{};
   std::uint32_t size = 0;
   std::uint32_t number = 0;  ///< in the file, from 1
   int thread = 0;
   LogKind kind = LogKind::other;
+  std::uint8_t leading_numbers = 0;  ///< of `numbers`, how many there are
+  bool has_more = false;             ///< fields behind these
 
   std::string_view fields() const { return {begin, size}; }
   /// Bytes, counts and addresses are below it.
   static constexpr std::int64_t largest = std::int64_t{1} << 53;
   /// A whole number of -1 to `most`; throws Error naming the line where there is none.
-  std::int64_t integer(std::size_t field, std::int64_t most = largest) const;
-  /// The first three fields as `integer` has each of them.
-  std::array<std::int64_t, 3> three_integers(std::array<std::int64_t, 3> most = {largest, largest,
-                                                                                 largest}) const;
+  std::int64_t integer(std::size_t field, std::int64_t most = largest) const {
+    return field < leading_numbers ? checked(numbers[field], most) : later_integer(field, most);
+  }
   std::string_view text(std::size_t field) const;
   bool has(std::size_t field) const;
 
  private:
+  std::int64_t checked(std::int64_t value, std::int64_t most) const {
+    if (value < -1 || value > most) throw no_number(most);
+    return value;
+  }
+  std::int64_t later_integer(std::size_t field, std::int64_t most) const;
   Error no_number(std::int64_t most) const;
   Error lacks(std::size_t field) const;
 };
 
-/// What one thread read.
+/// Lines that follow each other, as one thread read them.
 struct LogPart {
   std::vector<std::string_view> texts;
   std::vector<LogLine> lines;
@@ -82,8 +91,8 @@ struct LogPart {
 /// As many as the machine has, at most 8.
 std::size_t log_threads();
 
-/// The file's text and its lines, in the order in which they were written. Not copied: lines look
-/// into the text.
+/// A log's lines in the order in which they were written. Other threads read ahead of the caller.
+/// Lines look into the file, which must not shrink.
 class EventLog {
  public:
   /// Throws Error where the file cannot be read or is of another version. Lines of other kinds are
@@ -92,23 +101,32 @@ class EventLog {
   EventLog(const EventLog&) = delete;
   EventLog& operator=(const EventLog&) = delete;
 
-  /// Pieces that follow each other, of one line or more.
-  const std::vector<std::vector<LogLine>>& pieces() const { return pieces_; }
-  /// What lines name by that number; throws Error where nothing has it.
+  /// Goes to the next lines; false: there are no more.
+  bool next();
+  /// Until `next` is called again.
+  const std::vector<LogLine>& lines() const { return part_.lines; }
+  /// Whether these lines come after the end of the last step.
+  bool is_after_steps() const { return pieces_[next_ - 1].data() >= end_of_steps_; }
+  /// What lines so far name by that number; throws Error where nothing has it.
   std::string_view text(std::int64_t number) const;
   std::size_t texts() const { return texts_.size(); }
-  /// Did the process end by itself. Otherwise what there is, is there.
+  /// Did the process end by itself, when all is read. Otherwise what there is, is there.
   bool is_whole() const { return is_whole_; }
+  std::size_t bytes() const { return file_.bytes().size(); }
 
  private:
-  void take(LogPart part);
+  void read_ahead(LogPart used);
 
   std::filesystem::path path_;
-  std::string content_;
+  MappedFile file_;
+  std::vector<std::string_view> pieces_;
+  const char* end_of_steps_ = nullptr;
+  std::size_t next_ = 0, begun_ = 0;  ///< pieces
   std::vector<std::string_view> texts_;
-  std::vector<std::vector<LogLine>> pieces_;
-  std::uint32_t count_ = 0;  ///< of all lines
+  LogPart part_;
+  std::uint32_t count_ = 0;  ///< of all lines so far
   bool is_whole_ = false;
+  std::deque<std::future<LogPart>> ahead_;
 };
 
 }  // namespace shardscope

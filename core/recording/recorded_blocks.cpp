@@ -8,34 +8,34 @@ namespace {
 
 constexpr std::int64_t most_bytes = std::int64_t{1} << 44;
 
+/// Whether the script's modules or optimizer told what it is for.
+bool has_purpose(const Buffer& buffer) {
+  return buffer.category == MemoryCategory::parameters ||
+         buffer.category == MemoryCategory::gradients ||
+         buffer.category == MemoryCategory::optimizer_states;
+}
+
 }  // namespace
 
 Bytes bytes_in(const LogLine& line, std::size_t field) {
   return {std::max<std::int64_t>(0, line.integer(field, most_bytes))};
 }
 
-MemoryCategory RecordedBlocks::category_of(const RecordedThread& thread,
-                                           ProgramWriter::LaneIndex lane) const {
-  if (streams_.stream_of(lane) != Stream::compute) return MemoryCategory::communication;
-  return threads_.phase_of(thread) == Phase::init ? MemoryCategory::inputs
-                                                  : MemoryCategory::temporaries;
-}
-
 void RecordedBlocks::allocate(const LogLine& line) {
   const RecordedThread& thread = threads_.of(line.thread);
   const BufferId id = BufferId::of(schedule_.buffers.size());
-  const auto [address, bytes, stream] =
-      line.three_integers({LogLine::largest, most_bytes, LogLine::largest});
-  const auto lane = streams_.lane_of(stream);
-  Buffer buffer{.name = threads_.name_of(thread),
-                .category = category_of(thread, lane),
-                .lane = lane,
-                .bytes = {std::max<std::int64_t>(0, bytes)},
-                .owner = RecordedThreads::owner_of(thread)};
+  const auto lane = streams_.lane_of(line.integer(2));
+  const Phase phase = threads_.phase_of(thread);
+  Buffer buffer{
+      .name = threads_.name_of(thread),
+      .category = phase == Phase::init ? MemoryCategory::inputs : MemoryCategory::temporaries,
+      .lane = lane,
+      .bytes = bytes_in(line, 1),
+      .owner = RecordedThreads::owner_of(thread)};
   if (!schedule_.steps.empty()) buffer.allocated_by = OperationId{writer_.next_operation()};
   schedule_.buffers.push_back(buffer);
-  born_.push_back({threads_.phase_of(thread), thread.serial()});
-  live_[address] = id;
+  born_.push_back({phase, thread.serial()});
+  live_[line.integer(0)] = id;
   writer_.add(HostActionKind::allocate, lane, id.value);
 }
 
@@ -78,6 +78,8 @@ void RecordedBlocks::tell_purpose(const LogLine& line) {
 
 void RecordedBlocks::finish() {
   for (Buffer& buffer : schedule_.buffers) {
+    const bool computes = schedule_.program.lanes[buffer.lane].stream == Stream::compute;
+    if (!computes && !has_purpose(buffer)) buffer.category = MemoryCategory::communication;
     const bool stays = !buffer.freed_by && buffer.category == MemoryCategory::temporaries;
     if (stays && schedule_.names[buffer.name].find("mm.") != std::string::npos)
       buffer.category = MemoryCategory::workspace;

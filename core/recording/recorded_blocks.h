@@ -28,12 +28,11 @@ class RecordedBlocks {
   void free(const LogLine& line);
   void use(const LogLine& line);
   void tell_purpose(const LogLine& line);
-  /// What only the end of the log tells: cuBLAS's workspace, which stays.
+  /// What only the end of the log tells, after the streams' end: what communicates, and cuBLAS's
+  /// workspace, which stays.
   void finish();
 
  private:
-  MemoryCategory category_of(const RecordedThread& thread, ProgramWriter::LaneIndex lane) const;
-
   /// When a block was asked for: the phase, and the call that ran; 0: none.
   struct Birth {
     Phase phase;

@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <limits>
-#include <ranges>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/pytorch/runtimes/record/program_writer.h"
+#include "core/recording/event_log.h"
 #include "core/recording/recorded_blocks.h"
 #include "core/recording/recorded_names.h"
 #include "core/recording/recorded_operator.h"
@@ -17,14 +16,6 @@
 
 namespace shardscope {
 namespace {
-
-/// The number of the last line that belongs to a whole step.
-std::uint32_t end_of_steps(const EventLog& log) {
-  for (const std::vector<LogLine>& lines : log.pieces() | std::views::reverse)
-    for (const LogLine& line : lines | std::views::reverse)
-      if (line.kind == LogKind::phase && line.text(0) == "step_end") return line.number;
-  return std::numeric_limits<std::uint32_t>::max();
-}
 
 /// Kernels that are benchmarked: what they allocate is the script's, what they launch is not.
 bool counts_while_tuning(LogKind kind) {
@@ -39,29 +30,31 @@ bool is_launch(LogKind kind) {
 
 class Reader {
  public:
-  Reader(const EventLog& log, const RecordedPlace& place)
-      : log_(log),
+  Reader(const std::filesystem::path& events, const RecordedPlace& place)
+      : log_(events),
         schedule_(recording_.schedule),
         writer_(schedule_),
         names_(schedule_),
-        threads_(log, schedule_, names_),
-        streams_(log, schedule_, writer_),
+        threads_(log_, schedule_, names_),
+        streams_(schedule_, writer_),
         blocks_(schedule_, writer_, streams_, threads_),
-        work_(log, schedule_, writer_, names_, streams_, threads_) {
+        work_(log_, schedule_, writer_, names_, streams_, threads_) {
     schedule_.memory = MemorySource::caching_allocator;
     schedule_.world = place.world;
     schedule_.rank = place.rank;
+    make_room();
   }
 
   Recording read() {
-    recording_.is_whole = log_.is_whole();
-    const std::uint32_t end = end_of_steps(log_);
-    for (const std::vector<LogLine>& lines : log_.pieces())
-      for (const LogLine& line : lines) {
-        if (line.number <= end && !is_left_out(line)) read_line(line);
+    while (log_.next())
+      for (const LogLine& line : log_.lines()) {
+        streams_.count_use(line);
+        if (!log_.is_after_steps() && !is_left_out(line)) read_line(line);
         read_fact(line);
       }
+    recording_.is_whole = log_.is_whole();
     end_step();
+    streams_.finish();
     if (schedule_.operations.empty())
       throw Error(
           {.where = "recording",
@@ -78,8 +71,10 @@ class Reader {
  private:
   void read_line(const LogLine& line) {
     switch (line.kind) {
-      case LogKind::op:
       case LogKind::node:
+        has_passes_ = knows_passes_ = true;
+        return threads_.begin(line);
+      case LogKind::op:
         return threads_.begin(line);
       case LogKind::end:
         return work_.end(line);
@@ -117,6 +112,7 @@ class Reader {
         return streams_.synchronize(line);
       case LogKind::enter:
         if (schedule_.steps.empty()) begin_step();
+        has_passes_ = knows_passes_ = true;
         return threads_.enter(line);
       case LogKind::leave:
         return threads_.leave(line);
@@ -158,14 +154,14 @@ class Reader {
 
   void tuning(const LogLine& line) {
     int& depth = threads_.of(line.thread).tuning;
-    if (line.text(0) == "begin")
-      ++depth;
-    else if (depth > 0)
-      --depth;
+    const int change = line.text(0) == "begin" ? 1 : depth > 0 ? -1 : 0;
+    depth += change;
+    tuning_ += change;
   }
 
   bool is_left_out(const LogLine& line) {
-    if (counts_while_tuning(line.kind) || threads_.of(line.thread).tuning == 0) return false;
+    if (tuning_ == 0 || counts_while_tuning(line.kind) || threads_.of(line.thread).tuning == 0)
+      return false;
     if (is_launch(line.kind)) ++recording_.tuning_kernels;
     return true;
   }
@@ -173,6 +169,9 @@ class Reader {
   void phase(const LogLine& line) {
     if (line.text(0) == "optimizer") return threads_.begin_optimizer();
     if (schedule_.steps.empty()) begin_step();
+    // Optimizers that step one after another end one step.
+    const bool has_passes = std::exchange(has_passes_, false);
+    if (!has_passes && knows_passes_ && schedule_.steps.size() > 1) take_into_step_before();
     end_step();
     begin_step();
     threads_.end_step();
@@ -182,6 +181,13 @@ class Reader {
     schedule_.steps.push_back({.label = std::to_string(schedule_.steps.size() + 1),
                                .operations = {writer_.next_operation(), writer_.next_operation()},
                                .actions = {writer_.next_action(), writer_.next_action()}});
+  }
+
+  void take_into_step_before() {
+    const IndexRange operations{schedule_.steps.back().operations.begin, writer_.next_operation()};
+    schedule_.steps.pop_back();
+    for (std::uint32_t i = operations.begin; i < operations.end; ++i)
+      schedule_.operations[i].step = static_cast<std::int32_t>(schedule_.steps.size()) - 1;
   }
 
   void end_step() {
@@ -198,7 +204,16 @@ class Reader {
                                .actions = {0, writer_.next_action()}});
   }
 
-  const EventLog& log_;
+  /// Usual logs have a line of each for so many bytes. What is reserved and not used takes no
+  /// memory.
+  void make_room() {
+    constexpr std::size_t bytes_of_operation = 200, bytes_of_buffer = 200, bytes_of_action = 20;
+    schedule_.operations.reserve(log_.bytes() / bytes_of_operation);
+    schedule_.buffers.reserve(log_.bytes() / bytes_of_buffer);
+    schedule_.program.actions.reserve(log_.bytes() / bytes_of_action);
+  }
+
+  EventLog log_;
   Recording recording_;
   Schedule& schedule_;
   ProgramWriter writer_;
@@ -207,12 +222,15 @@ class Reader {
   RecordedStreams streams_;
   RecordedBlocks blocks_;
   RecordedWork work_;
+  int tuning_ = 0;           ///< of all threads
+  bool has_passes_ = false;  ///< a forward or a backward since the last optimizer's step
+  bool knows_passes_ = false;
 };
 
 }  // namespace
 
-Recording read_recording(const EventLog& log, const RecordedPlace& place) {
-  return Reader(log, place).read();
+Recording read_recording(const std::filesystem::path& events, const RecordedPlace& place) {
+  return Reader(events, place).read();
 }
 
 }  // namespace shardscope

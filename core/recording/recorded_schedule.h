@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/quantities.h"
-#include "core/recording/event_log.h"
 #include "core/schedule/schedule.h"
 
 namespace shardscope {
@@ -41,7 +41,7 @@ struct RecordedPlace {
 
 /// Set-up is what comes before the first module's forward, a step ends with optimizer.step; where
 /// there is none, all of it is one step. What comes after the last whole step is left out. Throws
-/// Error where the log holds no operation on the device.
-Recording read_recording(const EventLog& log, const RecordedPlace& place);
+/// Error where the file is no log, or holds no operation on the device.
+Recording read_recording(const std::filesystem::path& events, const RecordedPlace& place);
 
 }  // namespace shardscope

@@ -19,6 +19,28 @@ Stream stream_of_collective(std::string_view name) {
   return Stream::reduce;
 }
 
+/// What a line's work uses the stream for that its first field names; none: it puts none there.
+std::optional<Stream> use_by(const LogLine& line) {
+  switch (line.kind) {
+    case LogKind::nccl:
+      return stream_of_collective(line.text(1));
+    case LogKind::copy:
+      return Stream::copy;
+    case LogKind::kernel:
+    case LogKind::gemm:
+    case LogKind::dnn:
+      return Stream::compute;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// Lines by `Stream`; where there are none the stream computes.
+Stream most_of(const std::array<std::int64_t, stream_count>& lines) {
+  const auto most = std::ranges::max_element(lines);
+  return *most == 0 ? Stream::compute : static_cast<Stream>(most - lines.begin());
+}
+
 /// The stream of a line that puts no work on it.
 std::optional<std::int64_t> mentioned_stream(const LogLine& line) {
   switch (line.kind) {
@@ -35,46 +57,11 @@ std::optional<std::int64_t> mentioned_stream(const LogLine& line) {
   }
 }
 
-/// What each stream mostly does.
-std::map<std::int64_t, Stream> uses_of(const EventLog& log) {
-  std::map<std::int64_t, std::map<Stream, int>> counts;
-  // Lines of one stream follow each other.
-  std::int64_t last = 0;
-  std::map<Stream, int>* last_counts = &counts[last];
-  const auto of = [&](std::int64_t stream) -> std::map<Stream, int>& {
-    if (stream != last) {
-      last = stream;
-      last_counts = &counts[stream];
-    }
-    return *last_counts;
-  };
-  for (const std::vector<LogLine>& lines : log.pieces())
-    for (const LogLine& line : lines) {
-      if (line.kind == LogKind::nccl)
-        ++of(line.integer(0))[stream_of_collective(line.text(1))];
-      else if (line.kind == LogKind::copy)
-        ++of(line.integer(0))[Stream::copy];
-      else if (line.kind == LogKind::kernel || line.kind == LogKind::gemm ||
-               line.kind == LogKind::dnn)
-        ++of(line.integer(0))[Stream::compute];
-      else if (const auto stream = mentioned_stream(line))
-        of(*stream);
-    }
-  std::map<std::int64_t, Stream> uses;
-  for (auto& [stream, count] : counts) {
-    if (count.empty()) count[Stream::compute] = 0;
-    uses[stream] =
-        std::ranges::max_element(count, {}, [](const auto& use) { return use.second; })->first;
-  }
-  uses[0] = Stream::compute;
-  return uses;
-}
-
 }  // namespace
 
-RecordedStreams::RecordedStreams(const EventLog& log, const Schedule& schedule,
-                                 ProgramWriter& writer)
-    : schedule_(schedule), writer_(writer), uses_(uses_of(log)) {
+RecordedStreams::RecordedStreams(Schedule& schedule, ProgramWriter& writer)
+    : schedule_(schedule), writer_(writer) {
+  uses_of(0);
   lane_of(0);
 }
 
@@ -83,16 +70,42 @@ RecordedStreams::LaneIndex RecordedStreams::lane_of(std::int64_t stream) {
   if (known != lanes_.end()) return known->second;
   if (lanes_.size() >= most_lanes)
     throw Error({.where = "recording", .what = "work on more than 250 streams is not read"});
-  const auto use = uses_.find(stream);
-  // Among the streams that the process used, in the order in which it made them: PyTorch makes 128
-  // at once. The default one is the first.
-  const auto place = static_cast<std::int32_t>(std::distance(uses_.begin(), use));
   const LaneIndex lane =
       writer_.add_lane({.name = stream == 0 ? "compute" : fmt::format("stream {}", stream),
-                        .stream = use == uses_.end() ? Stream::compute : use->second,
-                        .pool_place = stream == 0 ? Lane::no_pool : place - 1});
+                        .stream = Stream::compute});
   lanes_[stream] = lane;
   return lane;
+}
+
+RecordedStreams::Uses& RecordedStreams::uses_of(std::int64_t stream) {
+  // Lines of one stream follow each other.
+  if (last_uses_ == nullptr || stream != last_stream_) {
+    last_uses_ = &uses_[stream];
+    last_stream_ = stream;
+  }
+  return *last_uses_;
+}
+
+void RecordedStreams::count_use(const LogLine& line) {
+  if (const auto use = use_by(line))
+    ++uses_of(line.integer(0))[static_cast<std::size_t>(*use)];
+  else if (const auto stream = mentioned_stream(line))
+    uses_of(*stream);
+}
+
+void RecordedStreams::finish() {
+  std::vector<Lane>& lanes = schedule_.program.lanes;
+  for (const auto& [stream, lane] : lanes_) {
+    if (stream == 0) continue;  // the default one computes
+    const auto uses = uses_.find(stream);
+    if (uses != uses_.end()) lanes[lane].stream = most_of(uses->second);
+    // Among the streams that the process used, in the order in which it made them: PyTorch makes
+    // 128 at once. The default one is the first.
+    lanes[lane].pool_place = static_cast<std::int32_t>(std::distance(uses_.begin(), uses)) - 1;
+  }
+  for (const HostAction& action : schedule_.program.actions)
+    if (issues_operation(action.kind))
+      schedule_.operations[action.subject].stream = lanes[action.lane].stream;
 }
 
 void RecordedStreams::record(const LogLine& line) {

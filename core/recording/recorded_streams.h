@@ -1,6 +1,7 @@
 // Streams and events of a recorded process as lanes of a host program.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -16,12 +17,17 @@ class RecordedStreams {
  public:
   using LaneIndex = ProgramWriter::LaneIndex;
 
-  /// A lane is of the `Stream` that it does most for. Schedule and writer must outlive this.
-  RecordedStreams(const EventLog& log, const Schedule& schedule, ProgramWriter& writer);
+  /// Schedule and writer must outlive this.
+  RecordedStreams(Schedule& schedule, ProgramWriter& writer);
 
   /// Of a CUDA stream; 0 is the default one. Throws Error of more than 250.
   LaneIndex lane_of(std::int64_t stream);
-  Stream stream_of(LaneIndex lane) const { return schedule_.program.lanes[lane].stream; }
+
+  /// Of any line.
+  void count_use(const LogLine& line);
+  /// Gives lanes, and operations on them, the `Stream` that they do most for: only the whole log
+  /// tells.
+  void finish();
 
   /// Of lines of these kinds.
   void record(const LogLine& line);
@@ -30,10 +36,15 @@ class RecordedStreams {
   void synchronize(const LogLine& line);
 
  private:
-  const Schedule& schedule_;
+  using Uses = std::array<std::int64_t, stream_count>;  ///< lines, by `Stream`
+  Uses& uses_of(std::int64_t stream);
+
+  Schedule& schedule_;
   ProgramWriter& writer_;
-  std::map<std::int64_t, Stream> uses_;                    ///< by CUDA stream
-  std::map<std::int64_t, LaneIndex> lanes_;                ///< alike
+  std::map<std::int64_t, Uses> uses_;  ///< by CUDA stream
+  Uses* last_uses_ = nullptr;          ///< of `last_stream_`
+  std::int64_t last_stream_ = 0;
+  std::map<std::int64_t, LaneIndex> lanes_;                ///< by CUDA stream
   std::unordered_map<std::string, std::uint32_t> events_;  ///< by the log's number
 };
 

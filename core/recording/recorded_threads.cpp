@@ -26,10 +26,10 @@ std::uint32_t RecordedThreads::name_of_call(std::int64_t text, bool is_node) {
 
 void RecordedThreads::begin(const LogLine& line) {
   RecordedThread& thread = of(line.thread);
-  const auto [text, inputs, sequence] = line.three_integers();
+  const std::int64_t sequence = line.integer(2);
   const bool is_node = line.kind == LogKind::node;
-  RunningCall one{.name = name_of_call(text, is_node),
-                  .inputs = inputs,
+  RunningCall one{.name = name_of_call(line.integer(0), is_node),
+                  .inputs = line.integer(1),
                   .serial = ++begun_,
                   .is_node = is_node,
                   .owner = {},

@@ -122,8 +122,7 @@ void RecordedWork::compute_on_host(const LogLine& end, const RunningCall& call) 
   const DeviceWork& work = schedule_.works[index];
   if (work.bytes < eager::least_host_work) return writer_.add(HostActionKind::dispatch, 0, 0);
   if (!host_lane_) host_lane_ = writer_.add_lane({.name = "host work", .stream = Stream::host});
-  Operation operation =
-      operation_on(*host_lane_, threads_.of(end.thread), call.name, OperationKind::host);
+  Operation operation = operation_of(threads_.of(end.thread), call.name, OperationKind::host);
   operation.shapes = shapes_of(call);
   set_work(operation, index, work);
   writer_.run(*host_lane_, operation);
@@ -133,12 +132,11 @@ OperationKind RecordedWork::compute_kind() const {
   return threads_.is_optimizing() ? OperationKind::optimizer : OperationKind::compute;
 }
 
-Operation RecordedWork::operation_on(LaneIndex lane, const RecordedThread& thread,
-                                     std::uint32_t name, OperationKind kind) const {
+Operation RecordedWork::operation_of(const RecordedThread& thread, std::uint32_t name,
+                                     OperationKind kind) const {
   const Phase phase = threads_.phase_of(thread);
   return {.name = name,
           .kind = kind,
-          .stream = streams_.stream_of(lane),
           .phase = phase,
           .recomputed = !thread.modules.empty() && phase == Phase::backward,
           .step = std::max<std::int32_t>(0, static_cast<std::int32_t>(schedule_.steps.size()) - 1),
@@ -172,7 +170,7 @@ void RecordedWork::launch_kernel(const LogLine& line) {
     ++launches_.of_no_operator;
     const std::uint32_t name =
         names_.name(line.kind == LogKind::dnn ? "cuDNN" : log_.text(line.integer(1)));
-    Operation operation = operation_on(lane, thread, name, compute_kind());
+    Operation operation = operation_of(thread, name, compute_kind());
     operation.work = names_.work(DeviceWork{});
     put(lane, operation);
     return;
@@ -182,7 +180,7 @@ void RecordedWork::launch_kernel(const LogLine& line) {
     ++call->kernels.back().launches;
     return;
   }
-  Operation operation = operation_on(lane, thread, call->name, compute_kind());
+  Operation operation = operation_of(thread, call->name, compute_kind());
   operation.shapes = shapes_of(*call);
   call->kernels.push_back({put(lane, operation)});
 }
@@ -198,7 +196,7 @@ void RecordedWork::launch_product(const LogLine& line) {
                                           .k = line.integer(3, most)},
                                 .type = static_cast<int>(line.integer(5))};
   const DeviceWork work = work_of(product);
-  Operation operation = operation_on(lane, thread, threads_.name_of(thread), compute_kind());
+  Operation operation = operation_of(thread, threads_.name_of(thread), compute_kind());
   set_work(operation, names_.work(work), work);
   if (!thread.running.empty()) operation.shapes = shapes_of(thread.running.back());
   put(lane, operation);
@@ -211,8 +209,8 @@ void RecordedWork::copy(const LogLine& line) {
   const LaneIndex lane = streams_.lane_of(line.integer(0));
   const bool is_set = line.kind == LogKind::set;
   const Bytes bytes = bytes_in(line, is_set ? 1 : 2);
-  Operation operation = operation_on(lane, thread, threads_.name_of(thread),
-                                     is_set ? compute_kind() : OperationKind::copy);
+  Operation operation =
+      operation_of(thread, threads_.name_of(thread), is_set ? compute_kind() : OperationKind::copy);
   const bool to_device = !is_set && line.text(1) == "HtoD";
   const bool to_host = !is_set && line.text(1) == "DtoH";
   const bool is_within = !is_set && !to_device && !to_host;
@@ -252,7 +250,7 @@ void RecordedWork::communicate(const LogLine& line) {
   auto& all = schedule_.collectives;
   const auto same = std::find(all.begin(), all.end(), collective);
   Operation operation =
-      operation_on(lane, thread, names_.name(fmt::format("nccl.{}", line.text(1))), kind);
+      operation_of(thread, names_.name(fmt::format("nccl.{}", line.text(1))), kind);
   operation.detail = static_cast<std::uint32_t>(same - all.begin());
   if (same == all.end()) all.push_back(collective);
   operation.dtype = collective.dtype;

@@ -22,7 +22,7 @@ constexpr DeviceStream pool_stream(std::uint32_t index, std::uint32_t urgency) {
   return {1 + 4 * index + urgency};
 }
 /// More streams than any training run has.
-inline constexpr std::uint32_t max_device_streams = 64;
+inline constexpr std::uint32_t max_device_streams = 256;
 /// The stream of lane `index` of a host program. What NCCL makes for itself gets numbers that no
 /// stream of the program has. Throws Error where there are too many.
 DeviceStream device_stream(const Lane& lane, std::size_t index);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <future>
 #include <utility>
 
 #include "sim/engine/arena_memory.h"
@@ -42,9 +44,15 @@ class Run final : private ProgramPlayer::Watcher {
   }
 
   Simulation play() {
+    // Memory turns twice a buffer at most, where nothing is repeated.
+    samples_.reserve(2 * schedule_.buffers.size());
     player_.watch(*this);
+    // What the trace says of operations depends on no time.
+    std::future<Trace> trace =
+        std::async(std::launch::async, start_trace, std::cref(schedule_), TraceKind::predicted);
     play_all();
     device_.finish();
+    result_.trace = trace.get();
     fill_trace();
     fill_steps();
     return std::move(result_);
@@ -145,7 +153,7 @@ class Run final : private ProgramPlayer::Watcher {
   }
 
   void fill_trace() {
-    Trace& trace = result_.trace = start_trace(schedule_, TraceKind::predicted);
+    Trace& trace = result_.trace;
     add_tracks(trace);
     add_spans(trace);
     if (!has_arena_) add_host(trace);

@@ -1,6 +1,7 @@
 #include "sim/prediction/prediction.h"
 
 #include <algorithm>
+#include <future>
 #include <utility>
 #include <vector>
 
@@ -54,8 +55,7 @@ Bytes most_reserved(const std::vector<StepFacts>& steps) {
   return most;
 }
 
-void set_band(const Schedule& schedule, const HardwareProfile& profile, RunFacts& facts) {
-  const StepTimeBand band = step_time_band(schedule, profile);
+void set_band(const StepTimeBand& band, RunFacts& facts) {
   facts.low_factor = band.low_factor;
   facts.high_factor = band.high_factor;
 }
@@ -68,7 +68,7 @@ Prediction predict_arena(Schedule schedule, const PredictedRun& run,
   facts.arena = arena_layout(schedule).size;
   facts.allowances = memory_allowances(schedule, run, profile, facts.arena);
   facts.first_step_overhead = profile.first_step_overhead;
-  if (run.with_band) set_band(schedule, profile, facts);
+  if (run.with_band) set_band(step_time_band(schedule, profile), facts);
   Prediction result{.schedule = std::move(schedule)};
   result.trace = simulate(result.schedule, profile).trace;
   result.summary = summarize(result.trace, facts);
@@ -90,6 +90,9 @@ Prediction predict_rank(Schedule schedule, const PredictedRun& run, const StepOf
   if (run.compiled != CompileScope::none)
     result.schedule = with_kernels(with_compiled_memory(std::move(result.schedule), run.compiled),
                                    {.fusion = KernelFusion::compiled, .scope = run.compiled});
+  std::future<StepTimeBand> band;  // which needs no time of the simulation
+  if (run.with_band && !step.band)
+    band = std::async(std::launch::async, [&] { return step_time_band(result.schedule, profile); });
   Simulation simulation = simulate(result.schedule, profile, allocator, run.peers);
   facts.steps = steps_of(result.schedule, simulation, facts.outside);
   facts.allowances = memory_allowances(result.schedule, run, profile, most_reserved(facts.steps));
@@ -103,10 +106,9 @@ Prediction predict_rank(Schedule schedule, const PredictedRun& run, const StepOf
     if (simulation.out_of_memory->operation)
       result.out_of_memory_at = simulation.out_of_memory->operation;
   } else if (step.band) {
-    facts.low_factor = step.band->low_factor;
-    facts.high_factor = step.band->high_factor;
-  } else if (run.with_band) {
-    set_band(result.schedule, profile, facts);
+    set_band(*step.band, facts);
+  } else if (band.valid()) {
+    set_band(band.get(), facts);
   }
   result.trace = std::move(simulation.trace);
   result.summary = summarize(result.trace, facts);

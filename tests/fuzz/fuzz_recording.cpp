@@ -13,8 +13,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       shardscope::find_hardware_profile("h100_sxm", "fuzz");
   const shardscope::fuzz::MemoryFile file(data, size);
   try {
-    const shardscope::EventLog log(file.path());
-    shardscope::Recording recording = read_recording(log, {.world = 8, .rank = 1});
+    shardscope::Recording recording =
+        shardscope::read_recording(file.path(), {.world = 8, .rank = 1});
     predict(std::move(recording.schedule), {.strategy = "recorded", .runtime = "pytorch"}, profile);
   } catch (const shardscope::Error&) {
   }

@@ -75,7 +75,7 @@ class PeerArrivalsTest : public ::testing::Test {
   Schedule read(const LogWriter& log, int rank, int world) {
     const auto path = folder_.path() / fmt::format("events{}.txt", rank);
     std::ofstream(path) << log.text() << "END\n";
-    return read_recording(EventLog(path), {.world = world, .rank = rank}).schedule;
+    return read_recording(path, {.world = world, .rank = rank}).schedule;
   }
 
   /// Stages of GPipe, one a rank: a product forward, two backward.

@@ -17,8 +17,7 @@ const std::filesystem::path recordings =
 class RecordedRun : public ::testing::Test {
  protected:
   Recording read() const {
-    const EventLog log(recordings / "fsdp2_rank1_of_4.txt");
-    return read_recording(log, {.world = 4, .rank = 1});
+    return read_recording(recordings / "fsdp2_rank1_of_4.txt", {.world = 4, .rank = 1});
   }
 };
 

@@ -47,6 +47,12 @@ void product(Stream* stream, std::int64_t m, std::int64_t n, std::int64_t k, std
 
 constexpr int float32 = 0, float64 = 1;
 
+/// A complex product has four real ones: rows of 2 k numbers by matrices of 2 k x 2 n.
+void complex_product(Stream* stream, std::int64_t m, std::int64_t n, std::int64_t k,
+                     std::int64_t batch, int type) {
+  product(stream, m, 2 * n, 2 * k, batch, type, 0);
+}
+
 }  // namespace
 
 #pragma GCC visibility push(default)
@@ -108,6 +114,32 @@ Status cublasSgemmStridedBatched(void* handle, int, int, int m, int n, int k, co
                                  const float*, int, long long, const float*, int, long long,
                                  const float*, float*, int, long long, int batch) {
   product(stream_of_handle(handle), m, n, k, batch, float32, 0);
+  return success;
+}
+Status cublasDgemmStridedBatched(void* handle, int, int, int m, int n, int k, const double*,
+                                 const double*, int, long long, const double*, int, long long,
+                                 const double*, double*, int, long long, int batch) {
+  product(stream_of_handle(handle), m, n, k, batch, float64, 0);
+  return success;
+}
+Status cublasCgemm_v2(void* handle, int, int, int m, int n, int k) {
+  complex_product(stream_of_handle(handle), m, n, k, 1, float32);
+  return success;
+}
+Status cublasZgemm_v2(void* handle, int, int, int m, int n, int k) {
+  complex_product(stream_of_handle(handle), m, n, k, 1, float64);
+  return success;
+}
+Status cublasCgemmStridedBatched(void* handle, int, int, int m, int n, int k, const void*,
+                                 const void*, int, long long, const void*, int, long long,
+                                 const void*, void*, int, long long, int batch) {
+  complex_product(stream_of_handle(handle), m, n, k, batch, float32);
+  return success;
+}
+Status cublasZgemmStridedBatched(void* handle, int, int, int m, int n, int k, const void*,
+                                 const void*, int, long long, const void*, int, long long,
+                                 const void*, void*, int, long long, int batch) {
+  complex_product(stream_of_handle(handle), m, n, k, batch, float64);
   return success;
 }
 

@@ -51,6 +51,7 @@ struct State {
   std::mutex stream_mutex;
   std::vector<Stream*> streams{new Stream};
   int events = 0, graphs = 0;
+  std::atomic<Graph*> capture = nullptr;  ///< that is going on
   std::mutex name_mutex;
   std::unordered_map<const void*, std::string> kernels;
   std::set<std::string> unknown;
@@ -306,9 +307,50 @@ Event* make_event() {
   return new Event{.id = ++state().events};
 }
 
+namespace {
+
+/// Without calls that put nothing on the device, and those that began or ended outside.
+std::vector<GraphLine> with_calls_of_nodes(std::vector<GraphLine> all) {
+  struct Begun {
+    std::size_t place, nodes_before;
+  };
+  std::vector<GraphLine> kept;
+  std::vector<Begun> begun;
+  std::size_t nodes = 0;
+  for (GraphLine& line : all) {
+    const bool is_end = !line.is_node && line.text.starts_with("end\t");
+    if (is_end && begun.empty()) continue;
+    if (is_end) {
+      const Begun call = begun.back();
+      begun.pop_back();
+      if (call.nodes_before == nodes) {
+        kept.resize(call.place);
+        continue;
+      }
+    } else if (!line.is_node) {
+      begun.push_back({kept.size(), nodes});
+    }
+    nodes += line.is_node ? 1 : 0;
+    kept.push_back(std::move(line));
+  }
+  for (; !begun.empty(); begun.pop_back())
+    kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(begun.back().place));
+  return kept;
+}
+
+/// A launch of the graph writes calls again around what they put into it.
+void capture_call(std::string_view line) {
+  if (state().capture == nullptr || !is_call(line)) return;
+  const std::lock_guard lock(state().stream_mutex);
+  if (Graph* const graph = state().capture)
+    graph->lines.push_back({.text = std::string(line), .is_node = false});
+}
+
+}  // namespace
+
 Graph* begin_capture(Stream* stream) {
   const std::lock_guard lock(state().stream_mutex);
-  return stream->capture = new Graph{.id = ++state().graphs, .nodes = {}};
+  return state().capture = stream->capture = new Graph{.id = ++state().graphs, .lines = {}};
 }
 
 Graph* end_capture(Stream* stream) {
@@ -316,6 +358,8 @@ Graph* end_capture(Stream* stream) {
   Graph* graph = stream->capture;
   for (Stream* one : state().streams)
     if (one->capture == graph) one->capture = nullptr;
+  state().capture = nullptr;
+  graph->lines = with_calls_of_nodes(std::move(graph->lines));
   return graph;
 }
 
@@ -410,7 +454,8 @@ void issue(const char* kind, Stream* stream, const char* format, ...) {
   va_end(arguments);
   const std::lock_guard lock(state().stream_mutex);
   if (stream->capture != nullptr) {
-    stream->capture->nodes.push_back(std::string(kind) + "\t" + text);
+    stream->capture->lines.push_back({.text = std::string(kind) + "\t" + text});
+    ++stream->capture->nodes;
     return;
   }
   ++stream->issued;
@@ -440,6 +485,7 @@ extern "C" {
 /// Called by the observer, which is built against the script's own torch.
 [[gnu::visibility("default")]] void shardscope_log(const char* line) {
   shardscope::recorder::log_line("%s", line);
+  shardscope::recorder::capture_call(line);
   shardscope::recorder::see_call(line);
 }
 [[gnu::visibility("default")]] unsigned shardscope_text(const char* text) {

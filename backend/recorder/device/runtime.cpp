@@ -409,17 +409,19 @@ Status cudaGraphInstantiateWithFlags(void** to, void* graph, unsigned long long)
   return success;
 }
 Status cudaGraphGetNodes(void* graph, void** nodes, std::size_t* count) {
-  const auto& all = static_cast<Graph*>(graph)->nodes;
-  if (nodes != nullptr)
-    for (std::size_t i = 0; i < std::min(*count, all.size()); ++i)
-      nodes[i] = const_cast<std::string*>(&all[i]);
-  *count = all.size();
+  auto* const all = static_cast<Graph*>(graph);
+  if (nodes != nullptr)  // nobody looks into one
+    for (std::size_t i = 0; i < std::min(*count, all->nodes); ++i) nodes[i] = &all->lines[i];
+  *count = all->nodes;
   return success;
 }
 Status cudaGraphLaunch(void* graph, void* stream) {
-  for (const std::string& node : static_cast<Graph*>(graph)->nodes) {
-    const std::size_t tab = node.find('\t');
-    issue(node.substr(0, tab).c_str(), stream_of(stream), "%s", node.c_str() + tab + 1);
+  for (const GraphLine& line : static_cast<Graph*>(graph)->lines) {
+    const std::size_t tab = line.text.find('\t');
+    if (line.is_node)
+      issue(line.text.substr(0, tab).c_str(), stream_of(stream), "%s", line.text.c_str() + tab + 1);
+    else
+      log_line("%s", line.text.c_str());
   }
   spend_on_graph(stream_of(stream), static_cast<Graph*>(graph));
   return success;

@@ -130,9 +130,7 @@ void host_looks() {
 }
 
 void see_call(std::string_view line) {
-  const bool is_call =
-      line.starts_with("op\t") || line.starts_with("node\t") || line.starts_with("end\t");
-  if (!is_call || device_time() != DeviceTime::model) return;
+  if (!is_call(line) || device_time() != DeviceTime::model) return;
   const auto rest_after = [&](std::string_view kind) { return line.substr(kind.size()); };
   if (line.starts_with("op\t")) return begin_call(rest_after("op\t"), false);
   if (line.starts_with("node\t")) return begin_call(rest_after("node\t"), true);

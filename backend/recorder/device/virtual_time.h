@@ -17,6 +17,10 @@ void host_waits_until(std::int64_t ns);
 /// never put anything on the device it takes nothing: how often they look differs from run to run.
 void host_looks();
 
+/// Is it a line of an operator, of a node of autograd, or of their end.
+inline bool is_call(std::string_view line) {
+  return line.starts_with("op\t") || line.starts_with("node\t") || line.starts_with("end\t");
+}
 /// An operator, a node of autograd or their end, as the observer writes them: "op 5 7 -1 0".
 void see_call(std::string_view line);
 

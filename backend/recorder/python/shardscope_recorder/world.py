@@ -160,6 +160,11 @@ def _stand_for_all(c10d):
     c10d.all_gather_object = all_gather_object
 
 
+def _plan_alone(planner):
+    """A distributed checkpoint's plan of this rank is not one of the whole state: the others' plans are copies of it."""
+    planner._validate_global_plan = lambda *_, **__: []
+
+
 def _meet(rendezvous):
     rendezvous.TCPStore = _store
 
@@ -191,5 +196,6 @@ def actions():
                       LOCAL_WORLD_SIZE=str(min(local, WORLD)), GROUP_RANK=str(rank // local),
                       MASTER_ADDR="127.0.0.1", MASTER_PORT="29500")
     return {"torch.distributed.distributed_c10d": [*told, _stand_for_all],
+            "torch.distributed.checkpoint.default_planner": [_plan_alone],
             "torch.distributed.rendezvous": [_meet],
             "torch.distributed.launcher.api": [_become_a_rank]}

@@ -1,4 +1,4 @@
-#include "backend/data/mapped_file.h"
+#include "core/format/mapped_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -10,25 +10,12 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/format/descriptor.h"
 
 namespace shardscope {
 namespace {
 
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  int get() const { return value_; }
-
- private:
-  int value_;
-};
-
-[[noreturn]] void fail(const std::filesystem::path& path, std::string what) {
+[[noreturn]] void refuse(const std::filesystem::path& path, std::string what) {
   throw Error({.where = path.string(), .what = std::move(what), .way_out = "give a readable file"});
 }
 
@@ -36,15 +23,15 @@ class Descriptor {
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
   // Without O_NONBLOCK, opening a pipe would wait for a writer.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) fail(path, std::strerror(errno));
+  const Descriptor file(path, O_RDONLY | O_NONBLOCK);
+  if (file.value() < 0) refuse(path, std::strerror(errno));
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) fail(path, std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) fail(path, "not a regular file");
+  if (::fstat(file.value(), &status) != 0) refuse(path, std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) refuse(path, "not a regular file");
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) return;
-  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
-  if (data == MAP_FAILED) fail(path, std::strerror(errno));
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.value(), 0);
+  if (data == MAP_FAILED) refuse(path, std::strerror(errno));
   bytes_ = {static_cast<const std::byte*>(data), size};
 }
 
