@@ -211,8 +211,9 @@ const std::vector<TrainingStack>& stacks() {
        .sharded = Runtime::fsdp2,
        .fusion = KernelFusion::xla,
        .checkpointing = "full",
-       .float8 = {.casts = Float8Casts::compiled, .casts_weights = true},
-       .source = "JAX-Toolbox rosetta/projects/pax, XLA's latency-hiding scheduler"},
+       .float8 = {.casts = Float8Casts::delayed, .casts_weights = true},
+       .source = "JAX-Toolbox rosetta/projects/pax, XLA's latency-hiding scheduler; praxis "
+                 "fp8_ops.py (in_qdq: the scale comes from amax_history)"},
       {.name = "fms-fsdp",
        .words = {"fms-fsdp"},
        .sharded = Runtime::fsdp1,
