@@ -79,13 +79,24 @@ Duration CollectiveModel::ring(OperationKind kind, Bytes payload, int ranks, int
                     .across = profile_.network.value_or(Link{})});
 }
 
+CollectiveCost CollectiveModel::measured(OperationKind kind, Bytes payload, const Ranks& group,
+                                         const TimeCurve& curve) const {
+  const Duration time = curve.time_at(payload);
+  if (!profile_.node) return timed(time);
+  CollectiveCost cost = cluster_collective_cost(kind, payload, group, profile_);
+  if (payload < curve.smallest() && cost.time <= time) return cost;
+  cost.use.within *= std::min(1.0, cost.time.seconds() / time.seconds());
+  cost.time = time;
+  return cost;
+}
+
 CollectiveCost CollectiveModel::cost(OperationKind kind, Bytes payload, const Ranks& group) const {
   const int ranks = static_cast<int>(group.size());
   if (ranks <= 1) return {};
   const int nodes = profile_.ranks_per_node > 0 ? place(group, profile_.ranks_per_node).nodes : 1;
   const ByRanks* samples = samples_of(kind);
   if (samples != nullptr && nodes == 1 && samples->contains(ranks))
-    return timed(samples->at(ranks).time_at(payload));
+    return measured(kind, payload, group, samples->at(ranks));
   if (profile_.node) return cluster_collective_cost(kind, payload, group, profile_);
   const bool has_network = nodes == 1 || profile_.network;
   if (samples != nullptr) {

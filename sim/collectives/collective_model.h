@@ -14,7 +14,9 @@ class CollectiveModel {
   explicit CollectiveModel(const HardwareProfile& profile);
 
   /// In a group of one: nothing. Within a node, of the kind and number of ranks that were measured:
-  /// straight in log-log over bytes. Else by NCCL's model where the profile has a node. Else as the
+  /// straight in log-log over bytes; of fewer bytes than the smallest sample what NCCL's model says,
+  /// where the profile has a node, but no more than that sample. Channels and links are those of
+  /// NCCL's model. Else by NCCL's model where the profile has a node. Else as the
   /// nearest number of ranks that was measured, of all-gather where the kind was not (a barrier as
   /// the smallest all-reduce, a reduce as a reduce-scatter), with each rank's foreign bytes and, on
   /// a CPU, all ranks' bytes through the memory that they share. Else by a ring's closed form over
@@ -24,6 +26,8 @@ class CollectiveModel {
  private:
   using ByRanks = std::map<int, TimeCurve>;
   const ByRanks* samples_of(OperationKind kind) const;
+  CollectiveCost measured(OperationKind kind, Bytes payload, const Ranks& ranks,
+                          const TimeCurve& curve) const;
   Duration extrapolated(OperationKind kind, const ByRanks& samples, Bytes payload, int ranks) const;
   Duration ring(OperationKind kind, Bytes payload, int ranks, int nodes) const;
 

@@ -50,6 +50,7 @@ class TimeCurve {
  public:
   void add(Bytes bytes, Duration time);
   bool empty() const { return points_.empty(); }
+  Bytes smallest() const { return points_.front().bytes; }  ///< that was measured
   Duration time_at(Bytes bytes) const;
 
  private:

@@ -41,6 +41,12 @@ bool shares_input(std::string_view module) {
   return std::ranges::any_of(later, [&](std::string_view end) { return module.ends_with(end); });
 }
 
+/// What torch.compile has no kernel of its own in front of: attention's output, and the gradient
+/// that comes from another block.
+bool comes_from_elsewhere(std::string_view module, bool backward) {
+  return module.ends_with(backward ? ".down_proj" : ".o_proj");
+}
+
 class Caster {
  public:
   Caster(Schedule schedule, const Float8Kernels& kernels)
@@ -72,19 +78,33 @@ class Caster {
     if (!is_linear(op)) return;
     const MatmulShape shape = schedule_.works[op.work].matmul;
     const bool backward = op.phase == Phase::backward && !op.recomputed;
-    const std::int64_t bytes = backward ? bytes_in_backward(op, shape)
-                                        : cast_in_forward(op, shape) * cost_.bytes_of_element;
+    const std::int64_t bytes =
+        backward ? bytes_in_backward(op, shape) : bytes_in_forward(op, shape);
     op.work = in_eight_bits(op.work, backward ? kernels_.precise_sums : 1);
     if (bytes > 0) launch_cast(changed, action, Bytes{bytes});
   }
 
   std::int64_t bytes_in_backward(const Operation& op, const MatmulShape& shape) {
-    if (kernels_.casts != Float8Casts::rowwise)
-      return cast_in_backward(op, shape) * cost_.bytes_of_element;
-    constexpr std::int64_t along = 3, across = 5, scaled = 4;
     const bool of_input = first_.emplace(op.owner.value, op.micro_batch).second;
-    return shape.m * shape.k * (of_input ? along : across) + shape.k * shape.n * across +
-           shape.m * shape.n * scaled;
+    if (kernels_.casts == Float8Casts::compiled) return compiled_backward(op, shape, of_input);
+    if (kernels_.casts == Float8Casts::rowwise) return rowwise_backward(op, shape, of_input);
+    return of_input ? shape.m * shape.k * cost_.bytes_of_element : 0;
+  }
+
+  std::int64_t compiled_backward(const Operation& op, const MatmulShape& shape, bool of_input) {
+    constexpr std::int64_t both_ways = 6, largest = 2, copied = 2;
+    const std::string& module = schedule_.owners[op.owner.value];
+    if (!of_input) return shares_input(module) ? 0 : shape.k * shape.n * cost_.bytes_of_element;
+    const std::int64_t of_weight = kernels_.casts_weights ? cost_.bytes_of_element : copied;
+    return shape.m * shape.k * (both_ways + (comes_from_elsewhere(module, true) ? largest : 0)) +
+           shape.k * shape.n * of_weight;
+  }
+
+  std::int64_t rowwise_backward(const Operation& op, const MatmulShape& shape, bool of_input) {
+    constexpr std::int64_t along = 3, across = 5, scaled = 4;
+    const bool again = of_input || !shares_input(schedule_.owners[op.owner.value]);
+    return shape.m * shape.k * (of_input ? along : across) +
+           (again ? shape.k * shape.n * across : 0) + shape.m * shape.n * scaled;
   }
 
   void gather_casts(Operation& op) {
@@ -102,17 +122,15 @@ class Caster {
     return work.kind == WorkKind::matmul && work.matmul.batch == 1 && work.dtype != eight_bits;
   }
 
-  std::int64_t cast_in_forward(const Operation& op, const MatmulShape& shape) const {
+  std::int64_t bytes_in_forward(const Operation& op, const MatmulShape& shape) const {
     const std::string& module = schedule_.owners[op.owner.value];
-    const std::int64_t input = shares_input(module) ? 0 : shape.m * shape.k;
-    return input + (kernels_.casts_weights ? shape.k * shape.n : 0);
-  }
-
-  std::int64_t cast_in_backward(const Operation& op, const MatmulShape& shape) {
-    const bool of_input = first_.emplace(op.owner.value, op.micro_batch).second;
-    const bool again = kernels_.casts == Float8Casts::compiled;
-    if (!of_input) return again ? shape.k * shape.n : 0;  // the product of the weight's gradient
-    return shape.m * shape.k + (again && kernels_.casts_weights ? shape.k * shape.n : 0);
+    constexpr std::int64_t largest = 2;
+    const bool seeks =
+        kernels_.casts == Float8Casts::compiled && comes_from_elsewhere(module, false);
+    const std::int64_t of_input =
+        shares_input(module) ? 0 : cost_.bytes_of_element + (seeks ? largest : 0);
+    const std::int64_t of_weight = kernels_.casts_weights ? cost_.bytes_of_element : 0;
+    return shape.m * shape.k * of_input + shape.k * shape.n * of_weight;
   }
 
   /// At `rate` of the full rate: as a product that is so much deeper, with rows as aligned.

@@ -14,8 +14,9 @@ enum class Float8Casts : std::uint8_t {
   delayed,   ///< Transformer Engine, the scale of earlier steps: 2 read, 1 written as it lies and 1
              ///< transposed
   current,   ///< Transformer Engine, the scale of the values: the same after a pass that reads 2
-  compiled,  ///< torchao under torch.compile: 2 read, 1 written; whoever wrote the values found
-             ///< the largest one
+  compiled,  ///< torchao under torch.compile: 2 read, 1 written; of the output's gradient twice,
+             ///< as it lies and transposed. Whoever wrote the values found the largest one, or a
+             ///< pass reads 2 for it: of what attention writes and of the block's own gradient
   rowwise,   ///< torchao under torch.compile, a scale for each row: 2 read, 1 written; across the
              ///< rows, for the backward, after a pass that reads 2. Both products of the backward
              ///< are scaled by a pass behind them: 2 read, 2 written
@@ -40,10 +41,13 @@ struct Float8Kernels {
 
 /// The last step with the three products of each linear layer of a block in 8 bits, and casts
 /// before them: of the input, which layers beside each other (q, k, v; gate, up) share, of the
-/// output's gradient, and, by torchao, of the input again. Heads, embeddings and attention stay as
-/// they are. Sources: transformer_engine/pytorch/module/linear.py; torchao 6243040,
-/// torchao/float8/float8_linear.py (matmul_with_hp_or_float8_args), config.py (rowwise: no fast
-/// accumulation in the backward), float8_ops.py (post_inverse_scale).
+/// output's gradient, and, by torchao, of the input and of the weight again. Heads, embeddings and
+/// attention stay as they are. Sources: transformer_engine/pytorch/module/linear.py; torchao
+/// 6243040, torchao/float8/float8_linear.py (matmul_with_hp_or_float8_args), config.py (rowwise: no
+/// fast accumulation in the backward), float8_ops.py (preprocess_addmm copies what does not lie as
+/// cuBLAS asks; post_inverse_scale); the common subexpressions of PyTorch's AOTAutograd, which
+/// leave one cast of what layers share; pytorch issue 133242 (inductor reads twice what it writes
+/// as it lies and transposed).
 /// Example: x [64, 32] by a weight [16, 32], delayed: the cast moves 64 * 32 * 4 bytes.
 Schedule with_float8(Schedule schedule, const Float8Kernels& kernels);
 

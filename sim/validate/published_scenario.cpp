@@ -201,12 +201,20 @@ Runtime runtime_of(const PublishedRow& row, const TrainingStack& stack, Sharding
   return stack.sharded;
 }
 
+/// By "type:transformer|embedding", in the place of "type:transformer".
+bool counts_embeddings(const PublishedRow& row) {
+  constexpr std::int64_t ends = 2;
+  const std::int64_t stages = row.pipeline_parallel.value_or(1);
+  return row.layers && *row.layers % stages != 0 && (*row.layers + ends) % stages == 0;
+}
+
 /// Gradients' dtype on the wire: composer's "mp=PURE" computes and reduces in one, its "mp=DEFAULT"
 /// reduces in float32.
 std::optional<Dtype> reduced_in(const PublishedRow& row, const TrainingStack& stack) {
   if (has_word(row.precision, "mp=DEFAULT") || has_word(row.precision, "fp32 grad") ||
       has_word(row.notes, "fp32 reduce"))
     return Dtype::float32;
+  if (stack.sums_up_with_counted_embeddings && !counts_embeddings(row)) return stack.reduced_in;
   if (stack.pipelines_by_deepspeed && has_word(row.precision, "bf16")) return Dtype::float32;
   return stack.reduced_in;
 }

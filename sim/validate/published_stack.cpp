@@ -88,13 +88,15 @@ TrainingStack megatron_deepspeed() {
               "runtime/pipe, runtime/bf16_optimizer.py"};
 }
 
-/// Without CUDA_LAUNCH_BLOCKING=1 its runs on 320 GPUs hung, and those on 160 could
-/// (chronicles-prequel.md).
+/// Without CUDA_LAUNCH_BLOCKING=1 its runs on 320 GPUs hung, and those on 160 could. The optimizer
+/// that sums gradients of bfloat16 up in float32 came on the day of the partition method that counts
+/// embeddings as layers (chronicles-prequel.md, "Rebalancing layers").
 TrainingStack bigscience() {
   TrainingStack stack = megatron_deepspeed();
   stack.name = "Megatron-DeepSpeed, as BigScience runs it";
   stack.words = {"bigscience"};
   stack.most_gpus_without_blocking = 160;
+  stack.sums_up_with_counted_embeddings = true;
   stack.source =
       "bigscience train/tr11-176B-ml/tr11-176B-ml.slurm and chronicles-prequel.md "
       "(CUDA_LAUNCH_BLOCKING=1); Megatron-DeepSpeed pretrain_gpt.py, megatron/mpu/data.py "
@@ -211,8 +213,9 @@ const std::vector<TrainingStack>& stacks() {
        .sharded = Runtime::fsdp2,
        .fusion = KernelFusion::xla,
        .checkpointing = "full",
-       .float8 = {.casts = Float8Casts::compiled, .casts_weights = true},
-       .source = "JAX-Toolbox rosetta/projects/pax, XLA's latency-hiding scheduler"},
+       .float8 = {.casts = Float8Casts::delayed, .casts_weights = true},
+       .source = "JAX-Toolbox rosetta/projects/pax, XLA's latency-hiding scheduler; praxis "
+                 "fp8_ops.py (in_qdq: the scale comes from amax_history)"},
       {.name = "fms-fsdp",
        .words = {"fms-fsdp"},
        .sharded = Runtime::fsdp1,

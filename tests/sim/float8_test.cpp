@@ -81,10 +81,40 @@ TEST_F(OneLayer, ScalesOfTheValuesTakeAPassMore) {
   EXPECT_EQ(cast({.casts = Float8Casts::current}), (Moved{64 * 32 * 6, 0, 64 * 16 * 6, 0, 0}));
 }
 
+/// The gradient is read twice, and written as it lies and transposed: 6 bytes.
 TEST_F(OneLayer, TorchaoCastsTheInputAgainAndTheWeight) {
-  add_layer("model.layers.0.mlp.down_proj");
+  add_layer("model.layers.0.mlp.gate_proj");
   EXPECT_EQ(cast({.casts = Float8Casts::compiled, .casts_weights = true}),
-            (Moved{(64 * 32 + 32 * 16) * 3, 0, (64 * 16 + 16 * 32) * 3, 0, 64 * 32 * 3, 0}));
+            (Moved{(64 * 32 + 32 * 16) * 3, 0, 64 * 16 * 6 + 16 * 32 * 3, 0, 64 * 32 * 3, 0}));
+}
+
+/// A weight that was gathered in 8 bits is copied, transposed, for the backward: 1 read, 1 written.
+TEST_F(OneLayer, TorchaoTransposesWeightsOfEightBits) {
+  add_layer("model.layers.0.mlp.gate_proj");
+  EXPECT_EQ(cast({.casts = Float8Casts::compiled}),
+            (Moved{64 * 32 * 3, 0, 64 * 16 * 6 + 16 * 32 * 2, 0, 64 * 32 * 3, 0}));
+}
+
+/// The largest value of a block's own gradient, and of attention's output, takes a pass that reads
+/// 2: what wrote them is no kernel of the compiled block.
+TEST_F(OneLayer, TorchaoSeeksTheLargestOfWhatComesFromElsewhere) {
+  add_layer("model.layers.0.mlp.down_proj");
+  EXPECT_EQ(cast({.casts = Float8Casts::compiled}),
+            (Moved{64 * 32 * 3, 0, 64 * 16 * 8 + 16 * 32 * 2, 0, 64 * 32 * 3, 0}));
+}
+TEST_F(OneLayer, TorchaoSeeksTheLargestOfAttention) {
+  add("layers.0.self_attn.o_proj", Phase::forward, {.batch = 1, .m = 64, .n = 16, .k = 32});
+  EXPECT_EQ(cast({.casts = Float8Casts::compiled}), (Moved{64 * 32 * 5, 0}));
+}
+
+/// AOTAutograd leaves one cast of an input that layers share, in the backward as well.
+TEST_F(OneLayer, LayersBesideEachOtherShareTheCastOfTheBackward) {
+  add_layer("layers.0.self_attn.k_proj");
+  EXPECT_EQ(cast({.casts = Float8Casts::compiled}),
+            (Moved{0, 64 * 16 * 6 + 16 * 32 * 2, 0, 0}));
+  schedule_.steps.clear();
+  EXPECT_EQ(cast({.casts = Float8Casts::rowwise}),
+            (Moved{0, 64 * 16 * 3 + 16 * 32 * 5 + 64 * 32 * 4, 0, 64 * 16 * 5 + 16 * 32 * 4, 0}));
 }
 
 TEST_F(OneLayer, LayersBesideEachOtherShareTheCast) {
