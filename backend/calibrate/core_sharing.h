@@ -1,6 +1,7 @@
 // What kernels take while ranks of one host wait for one another.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "backend/comm/communicator.h"
@@ -23,11 +24,16 @@ struct RingTurns {
 };
 RingTurns ring_turns(int rank, int ranks, int tokens, int laps);
 
-/// Pieces of the schedule's forward and backward, as long as the actions of a pipeline with a stage
-/// for each rank, go from rank to rank: one token for each of 1, 2, .. ranks that compute at once.
+/// This rank's turns: `compute` is called once a turn. Collective.
+void pass_tokens(Communicator& world, const std::function<void()>& compute, int tokens, int laps);
+
+/// Pieces of the schedule's forward and backward go from rank to rank: one token for each of 1, 2,
+/// .. ranks that compute at once. A piece is as long as an action of a pipeline with a stage for
+/// each rank, of up to 8 stages. All kernels' operands are on the device meanwhile.
 /// A sample is the time of a piece as a share of its time while all ranks compute for themselves.
 /// It includes how much longer the way to the next rank takes than without pieces, so that it can
-/// be above 1: a rank that gets a token may wait for a core.
+/// be above 1: a rank that gets a token may wait for a core. A number of ranks whose
+/// share is lost in the noise has no sample.
 /// Of a device that is the host, whose ranks are all of `world`. Collective.
 std::vector<CoreSharingSample> time_core_sharing(Communicator& world, Device& device,
                                                  const Schedule& schedule, Duration budget);

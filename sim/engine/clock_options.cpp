@@ -74,9 +74,10 @@ std::vector<double> core_sharing_of(const HardwareProfile& profile, std::size_t 
   std::vector<double> factors;
   for (std::size_t busy = 1; busy <= devices; ++busy)
     factors.push_back(time_share(samples, static_cast<int>(busy) * ranks));
-  // What ranks lose by passing work on stays. Those of one device wait for one another in
-  // collectives, and `straggling` has what they lose there.
-  const double passing_on = ranks == 1 ? samples.back().time_share : 1;
+  // What ranks lose by passing work on stays where as many were measured. Those of one device wait
+  // for one another in collectives, and `straggling` has what they lose there.
+  const bool measured = ranks == 1 && static_cast<int>(devices) == samples.back().ranks;
+  const double passing_on = measured ? samples.back().time_share : 1;
   const double all = factors.back() / passing_on;
   for (double& factor : factors) factor /= all;
   return factors;

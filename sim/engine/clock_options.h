@@ -24,8 +24,8 @@ std::vector<StragglingSample> straggling_of(const Schedule& schedule,
 
 /// `StepCosts::core_sharing` of so many devices, each of which stands for `ranks` equal ranks of
 /// the job: between samples straight in the number of ranks. When all compute the factor is what
-/// passing work on costs them then, or 1 where a device stands for several ranks. None for one
-/// device.
+/// passing work on costs them then, where as many were measured, each a device. Else it is 1. None
+/// for one device.
 std::vector<double> core_sharing_of(const HardwareProfile& profile, std::size_t devices, int ranks);
 
 /// All of what the schedule's steps cost on the machine.

@@ -1,10 +1,15 @@
 #include "backend/calibrate/core_sharing.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <vector>
+
+#include "backend/job/make_communicator.h"
+#include "tests/backend/comm/forked_ranks.h"
 
 namespace shardscope {
 namespace {
@@ -54,6 +59,23 @@ TEST(RingTurns, EveryTokenVisitsEveryRankInEveryLap) {
         EXPECT_EQ(turns_by_token(ranks, tokens, laps),
                   std::vector<int>(static_cast<std::size_t>(tokens), laps * ranks))
             << ranks << " ranks, " << tokens << " tokens, " << laps << " laps";
+}
+
+TEST(PassTokens, EveryRankComputesOnceForEachTokenInEveryLapAndNoneWaitsForEver) {
+  constexpr int laps = 3;
+  for (int ranks = 2; ranks <= 5; ++ranks) {
+    const auto outcomes = testing::run_ranks(ranks, [](const Environment& place) {
+      const auto world =
+          make_communicator(CommunicatorChoice::shared_memory, place, std::chrono::seconds(60));
+      for (int tokens = 1; tokens <= world->size(); ++tokens) {
+        int turns = 0;
+        pass_tokens(*world, [&] { ++turns; }, tokens, laps);
+        if (turns != laps * tokens) return ExitCode::bad_input;
+      }
+      return ExitCode::done;
+    });
+    EXPECT_THAT(outcomes, ::testing::Each(testing::RankOutcome{})) << ranks << " ranks";
+  }
 }
 
 }  // namespace
