@@ -134,7 +134,7 @@ TEST(CollectiveModel, FewerBytesThanWereMeasuredCostWhatTheModelSays) {
 }
 
 /// Published with vTrain: an all-reduce of 32 MiB takes 229 us among 2 A100, 355.7 us among 8; of
-/// 256 and 512 MiB among 8 2,158 and 4,187.6 us, so that half-way in log it is their geometric mean.
+/// 256 and 512 MiB among 8 2,158 and 4,187.6 us. Half-way in log it is their geometric mean.
 TEST(CollectiveModel, AllReducesOfA100NodesWereMeasured) {
   const HardwareProfile a100 = find_hardware_profile("a100_80gb", "t");
   constexpr Bytes between{379'625'062};  // 256 MiB x sqrt(2)
