@@ -278,7 +278,9 @@ HardwareProfile read_hardware_profile(const JsonValue& document) {
   profile.network = read_link(file, "network", profile);
   read_ranks_per_node(file, profile);
   profile.kernels = read_samples(file, "kernels", read_kernel_sample, profile);
-  profile.collectives = read_samples(file, "collectives", read_collective_sample, profile);
+  // Collectives of another node do not speak of this one.
+  if (!file.is_below("collectives", "node"))
+    profile.collectives = read_samples(file, "collectives", read_collective_sample, profile);
   profile.collective_memory =
       read_samples(file, "collective_memory", read_collective_memory, profile);
   profile.straggling = read_straggling(file, profile);

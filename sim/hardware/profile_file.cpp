@@ -27,6 +27,14 @@ std::optional<JsonValue> ProfileFile::find(std::string_view key) const {
   return std::nullopt;
 }
 
+bool ProfileFile::is_below(std::string_view key, std::string_view other) const {
+  for (const JsonValue& layer : layers_) {
+    if (layer.has(key)) return false;
+    if (layer.has(other)) return true;
+  }
+  return false;
+}
+
 JsonValue ProfileFile::at(std::string_view key) const {
   const std::optional<JsonValue> value = find(key);
   return value ? *value : layers_.front().at(key);

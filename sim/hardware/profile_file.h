@@ -18,6 +18,8 @@ class ProfileFile {
 
   bool has(std::string_view key) const { return find(key).has_value(); }
   std::optional<JsonValue> find(std::string_view key) const;
+  /// Whether a file above the one that says `key` says `other`.
+  bool is_below(std::string_view key, std::string_view other) const;
   JsonValue at(std::string_view key) const;  ///< missing in all: Error of the file itself
   const JsonValue& own() const { return layers_.front(); }
 

@@ -18,6 +18,7 @@ namespace {
 constexpr std::array<std::string_view, 5> cast_names{"none", "delayed", "current", "compiled",
                                                      "rowwise"};
 constexpr Dtype eight_bits = Dtype::uint8;
+constexpr std::int64_t largest = 2;  ///< bytes of an element that the pass for it reads
 
 struct CastCost {
   std::int64_t bytes_of_element = 0;
@@ -92,7 +93,7 @@ class Caster {
   }
 
   std::int64_t compiled_backward(const Operation& op, const MatmulShape& shape, bool of_input) {
-    constexpr std::int64_t both_ways = 6, largest = 2, copied = 2;
+    constexpr std::int64_t both_ways = 6, copied = 2;
     const std::string& module = schedule_.owners[op.owner.value];
     if (!of_input) return shares_input(module) ? 0 : shape.k * shape.n * cost_.bytes_of_element;
     const std::int64_t of_weight = kernels_.casts_weights ? cost_.bytes_of_element : copied;
@@ -124,7 +125,6 @@ class Caster {
 
   std::int64_t bytes_in_forward(const Operation& op, const MatmulShape& shape) const {
     const std::string& module = schedule_.owners[op.owner.value];
-    constexpr std::int64_t largest = 2;
     const bool seeks =
         kernels_.casts == Float8Casts::compiled && comes_from_elsewhere(module, false);
     const std::int64_t of_input =

@@ -11,8 +11,8 @@ namespace shardscope {
 /// Who casts to 8 bits, and how the scale is found. Bytes are those of one element.
 enum class Float8Casts : std::uint8_t {
   none,
-  delayed,   ///< Transformer Engine, the scale of earlier steps: 2 read, 1 written as it lies and 1
-             ///< transposed
+  delayed,   ///< Transformer Engine and flax, the scale of earlier steps: 2 read, 1 written as it
+             ///< lies and 1 transposed
   current,   ///< Transformer Engine, the scale of the values: the same after a pass that reads 2
   compiled,  ///< torchao under torch.compile: 2 read, 1 written; of the output's gradient twice,
              ///< as it lies and transposed. Whoever wrote the values found the largest one, or a
@@ -46,8 +46,8 @@ struct Float8Kernels {
 /// 6243040, torchao/float8/float8_linear.py (matmul_with_hp_or_float8_args), config.py (rowwise: no
 /// fast accumulation in the backward), float8_ops.py (preprocess_addmm copies what does not lie as
 /// cuBLAS asks; post_inverse_scale); the common subexpressions of PyTorch's AOTAutograd, which
-/// leave one cast of what layers share; pytorch issue 133242 (inductor reads twice what it writes
-/// as it lies and transposed).
+/// leave one cast of what layers share; pytorch issue 133242 (inductor of 2024 reads twice what it
+/// writes as it lies and transposed; not known of later ones).
 /// Example: x [64, 32] by a weight [16, 32], delayed: the cast moves 64 * 32 * 4 bytes.
 Schedule with_float8(Schedule schedule, const Float8Kernels& kernels);
 

@@ -97,7 +97,9 @@ CostSpreads spreads_of(const HardwareProfile& profile) {
     spreads.of_group[index_of(group)] = spread;
   };
   set(CostGroup::links, spread_of(profile, {"collectives", "link", "node"}));
-  set(CostGroup::network, spread_of(profile, {"collectives", "network", "interconnect"}));
+  // Where a profile has a node, what was measured of collectives is within it.
+  set(CostGroup::network, profile.node ? spread_of(profile, {"network", "interconnect"})
+                                       : spread_of(profile, {"collectives", "network"}));
   set(CostGroup::host, spread_of(profile, {"host", "operation_overhead"}));
   if (!profile.kernels.empty()) {
     const double measured = spread_of(profile, {"kernels"});

@@ -33,6 +33,13 @@ TEST(Band, WhatIsHiddenMakesItNoWider) {
   EXPECT_DOUBLE_EQ(step_time_band(step, spreads).high_factor, 1);
 }
 
+/// What was measured within a node says nothing of the network: its figure is that of the profile.
+TEST(Band, CollectivesOfANodeDoNotSpeakOfItsNetwork) {
+  const CostSpreads tcp = spreads_of(find_hardware_profile("a100_80gb_tcp", "t"));
+  EXPECT_DOUBLE_EQ(tcp.of_group[index_of(CostGroup::network)], 0.25);
+  EXPECT_DOUBLE_EQ(tcp.of_group[index_of(CostGroup::links)], 0.15);
+}
+
 TEST(Band, NothingUncertainIsOneTime) {
   const StepTimeBand band = step_time_band(products_then_rest, {});
   EXPECT_DOUBLE_EQ(band.low_factor, 1);
