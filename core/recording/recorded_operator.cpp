@@ -18,22 +18,22 @@
 namespace shardscope {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Dtype>, 14> dtypes{{{"f32", Dtype::float32},
-                                                                    {"bf16", Dtype::bfloat16},
-                                                                    {"f16", Dtype::float16},
-                                                                    {"f64", Dtype::float64},
-                                                                    {"i64", Dtype::int64},
-                                                                    {"i32", Dtype::int32},
-                                                                    {"bool", Dtype::boolean},
-                                                                    {"u8", Dtype::uint8},
-                                                                    {"i8", Dtype::int8},
-                                                                    {"Short", Dtype::int16},
-                                                                    {"UInt16", Dtype::int16},
-                                                                    {"UInt32", Dtype::int32},
-                                                                    {"UInt64", Dtype::uint64},
-                                                                    // By its bytes.
-                                                                    {"ComplexFloat",
-                                                                     Dtype::int64}}};
+constexpr std::array<std::pair<std::string_view, Dtype>, 14> dtypes{
+    {{"f32", Dtype::float32},
+     {"bf16", Dtype::bfloat16},
+     {"f16", Dtype::float16},
+     {"f64", Dtype::float64},
+     {"i64", Dtype::int64},
+     {"i32", Dtype::int32},
+     {"bool", Dtype::boolean},
+     {"u8", Dtype::uint8},
+     {"i8", Dtype::int8},
+     {"Short", Dtype::int16},
+     {"UInt16", Dtype::int16},
+     {"UInt32", Dtype::int32},
+     {"UInt64", Dtype::uint64},
+     // By its bytes.
+     {"ComplexFloat", Dtype::int64}}};
 
 Dtype dtype_of(std::string_view name) {
   for (const auto& [known, dtype] : dtypes)
