@@ -86,6 +86,18 @@ TEST(WorkOf, AProductThatIsNotCublassHasTheShapesOfItsTensors) {
   EXPECT_EQ(huge.matmul, MatmulShape{});
 }
 
+// By the bytes that it moves: 6 edges of 16 + 4 bytes, 5 rows of 2 numbers are read, as many added
+// to and written.
+TEST(WorkOf, ASparseProductHasNoRowsAndColumns) {
+  const DeviceWork work = work_of({.name = "aten.addmm.default",
+                                   .inputs = tensors_of("f32[5,2];i64[2,6] f32[6];f32[5,2];1;1"),
+                                   .outputs = tensors_of("f32[5,2]")},
+                                  1);
+  EXPECT_EQ(work.matmul, MatmulShape{});
+  EXPECT_EQ(work.bytes, 6 * 20_B + 3 * 40_B);
+  EXPECT_EQ(work.kind, WorkKind::pointwise);
+}
+
 // 8 bytes each of a complex number: 100 are read, 100 written.
 TEST(WorkOf, ComplexNumbersAreOfTwoFloats) {
   const DeviceWork work = work_of({.name = "aten._fft_c2c.default",
