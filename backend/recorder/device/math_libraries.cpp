@@ -89,6 +89,9 @@ Status cusparseDestroy(void* handle) { return destroy_handle(handle); }
 Status cusparseSetStream(void* handle, void* stream) { return set_stream(handle, stream); }
 Status cusparseGetStream(void* handle, void** stream) { return get_stream(handle, stream); }
 Status cusparseSetPointerMode(void*, int) { return success; }
+Status cusolverDnXgesvdjSetTolerance(void*, double) { return success; }
+Status cusolverDnXgesvdjSetMaxSweeps(void*, int) { return success; }
+Status cusolverDnXgesvdjSetSortEig(void*, int) { return success; }
 
 // Descriptions, which nobody looks into
 #define DESCRIPTION(create, destroy) \
