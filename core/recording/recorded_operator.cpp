@@ -18,22 +18,22 @@
 namespace shardscope {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Dtype>, 14> dtypes{{{"f32", Dtype::float32},
-                                                                    {"bf16", Dtype::bfloat16},
-                                                                    {"f16", Dtype::float16},
-                                                                    {"f64", Dtype::float64},
-                                                                    {"i64", Dtype::int64},
-                                                                    {"i32", Dtype::int32},
-                                                                    {"bool", Dtype::boolean},
-                                                                    {"u8", Dtype::uint8},
-                                                                    {"i8", Dtype::int8},
-                                                                    {"Short", Dtype::int16},
-                                                                    {"UInt16", Dtype::int16},
-                                                                    {"UInt32", Dtype::int32},
-                                                                    {"UInt64", Dtype::uint64},
-                                                                    // By its bytes.
-                                                                    {"ComplexFloat",
-                                                                     Dtype::int64}}};
+constexpr std::array<std::pair<std::string_view, Dtype>, 14> dtypes{
+    {{"f32", Dtype::float32},
+     {"bf16", Dtype::bfloat16},
+     {"f16", Dtype::float16},
+     {"f64", Dtype::float64},
+     {"i64", Dtype::int64},
+     {"i32", Dtype::int32},
+     {"bool", Dtype::boolean},
+     {"u8", Dtype::uint8},
+     {"i8", Dtype::int8},
+     {"Short", Dtype::int16},
+     {"UInt16", Dtype::int16},
+     {"UInt32", Dtype::int32},
+     {"UInt64", Dtype::uint64},
+     // By its bytes.
+     {"ComplexFloat", Dtype::int64}}};
 
 Dtype dtype_of(std::string_view name) {
   for (const auto& [known, dtype] : dtypes)
@@ -267,6 +267,14 @@ bool writes_its_arguments(std::string_view name) {
   return name.ends_with(".out") || name.ends_with("_out");
 }
 
+/// Of a sparse factor the description has indices and values: no rows and columns.
+bool is_dense_product(const RecordedCall& call) {
+  const std::size_t first = eager::first_factor(call.name, call.inputs.size());
+  const auto &a = call.inputs[first].sizes, &b = call.inputs[first + 1].sizes;
+  if (a.empty() || b.empty()) return false;
+  return a.back() == b[b.size() > 1 ? b.size() - 2 : 0] || call.name.starts_with("aten._");
+}
+
 /// A product whose kernel is not cuBLAS's: grouped ones, and some in 8 bits. Zero where its sizes
 /// are not those of a product.
 MatmulShape matmul_of(const RecordedCall& call) {
@@ -300,7 +308,10 @@ DeviceWork work_of(RecordedCall call, int launches) {
                                 : !call.inputs.empty() ? &call.inputs.front()
                                                        : nullptr;
   if (first != nullptr) work.dtype = first->dtype;
-  if (work.kind == WorkKind::matmul && !call.has_product) {
+  const bool is_product = work.kind == WorkKind::matmul && !call.has_product;
+  if (is_product && call.inputs.size() > 1 && !is_dense_product(call)) {
+    work.kind = WorkKind::pointwise;
+  } else if (is_product) {
     work.matmul = matmul_of(call);
     work.flops = flops_of(work.matmul);
     if (!call.inputs.empty())

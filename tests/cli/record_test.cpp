@@ -18,6 +18,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 using Json = nlohmann::json;
 
@@ -376,6 +377,42 @@ for rows in (70, 130):
                                          " dynamic.py > out.txt");
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
   EXPECT_THAT(outcome.errors, Not(HasSubstr("Exception in RecordFunction")));
+}
+
+// Transforms, factorizations, sparse gradients, and a graph that is launched twice: each kernel is
+// of an operator, and the script reads sizes that are right.
+TEST_F(Record, LibrariesBesideProductsAreSimulated) {
+  const std::string python = python_with_torch();
+  if (python.empty())
+    GTEST_SKIP() << "no torch for CUDA here; SHARDSCOPE_TORCH_PYTHON names a Python that has one";
+  workplace_.write("libraries.py", R"(
+import torch
+x = torch.randn(64, 64, device="cuda")
+y = torch.fft.irfft2(torch.fft.rfft2(x) @ torch.randn(33, 33, dtype=torch.cfloat, device="cuda"))
+torch.cholesky_solve(x, torch.linalg.cholesky(x @ x.T + 64 * torch.eye(64, device="cuda")))
+torch.linalg.svd(x), torch.linalg.eigh(x @ x.T), torch.linalg.qr(x), torch.linalg.solve(x, x)
+bag = torch.nn.EmbeddingBag(100, 8, sparse=True).cuda()
+optimizer = torch.optim.SparseAdam(bag.parameters())
+bag(torch.tensor([[3, 5, 3], [7, 3, 5]], device="cuda")).sum().backward()
+print("rows", bag.weight.grad.coalesce().indices().shape[1])
+optimizer.step()
+big = torch.randn(512, 512, device="cuda")
+torch.mm(big, big), torch.cuda.synchronize()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    torch.mm(big, big).relu_()
+graph.replay(), graph.replay()
+bag(torch.tensor([[3, 5, 3]], device="cuda")).sum().backward()
+optimizer.step()
+)");
+  const Outcome outcome = workplace_.run("record -o run --json --cluster h100_sxm -- " + python +
+                                         " libraries.py > out.txt");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const std::string output = workplace_.read("out.txt");
+  EXPECT_THAT(output, HasSubstr("rows 3\n"));
+  const Json answer = Json::parse(output.substr(output.find("\n{") + 1));
+  EXPECT_EQ(answer["recording"]["kernels_of_no_operator"], 0);
+  EXPECT_THAT(answer["recording"]["unknown_functions"], IsEmpty());
 }
 
 }  // namespace

@@ -86,6 +86,27 @@ TEST(WorkOf, AProductThatIsNotCublassHasTheShapesOfItsTensors) {
   EXPECT_EQ(huge.matmul, MatmulShape{});
 }
 
+// By the bytes that it moves: 6 edges of 16 + 4 bytes, 5 rows of 2 numbers are read, as many added
+// to and written.
+TEST(WorkOf, ASparseProductHasNoRowsAndColumns) {
+  const DeviceWork work = work_of({.name = "aten.addmm.default",
+                                   .inputs = tensors_of("f32[5,2];i64[2,6] f32[6];f32[5,2];1;1"),
+                                   .outputs = tensors_of("f32[5,2]")},
+                                  1);
+  EXPECT_EQ(work.matmul, MatmulShape{});
+  EXPECT_EQ(work.bytes, 6 * 20_B + 3 * 40_B);
+  EXPECT_EQ(work.kind, WorkKind::pointwise);
+}
+
+// 8 bytes each of a complex number: 100 are read, 100 written.
+TEST(WorkOf, ComplexNumbersAreOfTwoFloats) {
+  const DeviceWork work = work_of({.name = "aten._fft_c2c.default",
+                                   .inputs = tensors_of("ComplexFloat[10,10];_;0;True"),
+                                   .outputs = tensors_of("ComplexFloat[10,10]")},
+                                  1);
+  EXPECT_EQ(work.bytes, 1600_B);
+}
+
 TEST(WorkOf, WhatIsOverwrittenIsNotRead) {
   const auto bytes = [](const char* name, const char* inputs, const char* outputs) {
     return work_of({.name = name, .inputs = tensors_of(inputs), .outputs = tensors_of(outputs)}, 1)
@@ -322,6 +343,25 @@ TEST_F(RecordingTest, LargeWorkOfTheHostHoldsUpTheScript) {
   EXPECT_EQ(count(HostActionKind::run), 1);
   // The view, the scalar, the other thread's, and an operator on the device without a kernel.
   EXPECT_EQ(count(HostActionKind::dispatch), 4);
+}
+
+// Matrices by one optimizer, vectors by another: the second one ends no step of its own. Where each
+// has its own backward, as a generator's and a critic's, each ends one.
+TEST_F(RecordingTest, OptimizersThatStepOneAfterAnotherEndOneStep) {
+  const std::string pass = "0\tenter\t0\t1\n0\tset\t0\t64\n0\tleave\n";
+  const std::string update = "0\tphase\toptimizer\n0\tset\t0\t32\n0\tphase\tstep_end\n";
+  const Schedule schedule = read("V\t2\nS\t0\tnet\nS\t1\tNet\n" + pass + update + update + pass +
+                                 update + pass + update + update + update)
+                                .schedule;
+  ASSERT_EQ(schedule.steps.size(), 3u);
+  EXPECT_EQ(schedule.steps[0].operations.size(), 3u);
+  EXPECT_EQ(schedule.steps[1].operations.size(), 2u);
+  EXPECT_EQ(schedule.steps[2].operations.size(), 4u);
+  for (std::size_t step = 0; step < schedule.steps.size(); ++step)
+    for (std::uint32_t i = schedule.steps[step].operations.begin;
+         i < schedule.steps[step].operations.end; ++i)
+      EXPECT_EQ(schedule.operations[i].step, static_cast<std::int32_t>(step));
+  EXPECT_EQ(schedule.steps[2].actions.end, schedule.program.actions.size());
 }
 
 // A large recording has most of its views as their number.

@@ -151,6 +151,20 @@ Status cudnnBatchNormalizationForwardInference(void* handle, ...) { return dnn_k
 Status cudnnBatchNormalizationBackwardEx(void* handle, ...) { return dnn_kernel(handle); }
 
 Status cudnnDropoutGetStatesSize(void*, std::size_t* bytes) { return nothing_needed(bytes); }
+Status cudnnCreateDropoutDescriptor(void** to) {
+  *to = new Tensor;
+  return success;
+}
+Status cudnnDestroyDropoutDescriptor(void* dropout) {
+  delete static_cast<Tensor*>(dropout);
+  return success;
+}
+Status cudnnSetDropoutDescriptor(void*, void*, float, void*, std::size_t, unsigned long long) {
+  return success;
+}
+Status cudnnRestoreDropoutDescriptor(void*, void*, float, void*, std::size_t, unsigned long long) {
+  return success;
+}
 
 Status cudnnCreateRNNDescriptor(void** to) {
   *to = new Recurrent;

@@ -8,18 +8,18 @@
 
 namespace shardscope::recorder {
 
-/// What is launched while a stream is captured.
 /// A line of the log, without its thread: work on the device, or a call's begin or end around some.
 struct GraphLine {
   std::string text;
   bool is_node = true;
 };
 
+/// What is launched while a stream is captured.
 struct Graph {
   int id = 0;
-  std::vector<GraphLine> lines;    ///< in the order in which a launch writes them
-  std::size_t nodes = 0;           ///< among them
-  std::int64_t cost_ns = 0;        ///< of all of them
+  std::vector<GraphLine> lines;  ///< in the order in which a launch writes them
+  std::size_t nodes = 0;         ///< among them
+  std::int64_t cost_ns = 0;      ///< of all of them
 };
 
 struct Stream;

@@ -89,17 +89,23 @@ Status cusparseDestroy(void* handle) { return destroy_handle(handle); }
 Status cusparseSetStream(void* handle, void* stream) { return set_stream(handle, stream); }
 Status cusparseGetStream(void* handle, void** stream) { return get_stream(handle, stream); }
 Status cusparseSetPointerMode(void*, int) { return success; }
+Status cusolverDnXgesvdjSetTolerance(void*, double) { return success; }
+Status cusolverDnXgesvdjSetMaxSweeps(void*, int) { return success; }
+Status cusolverDnXgesvdjSetSortEig(void*, int) { return success; }
 
 // Descriptions, which nobody looks into
-#define DESCRIPTION(create, destroy)                \
-  Status create(void** to) {                        \
-    *to = new LibraryHandle;                        \
-    return success;                                 \
-  }                                                 \
-  Status destroy(void* one) {                       \
-    delete library_handle(one);                     \
-    return success;                                 \
+#define DESCRIPTION(create, destroy) \
+  Status create(void** to) {         \
+    *to = new LibraryHandle;         \
+    return success;                  \
+  }                                  \
+  Status destroy(void* one) {        \
+    delete library_handle(one);      \
+    return success;                  \
   }
+DESCRIPTION(cusparseCreateCsr, cusparseDestroySpMat)
+DESCRIPTION(cusparseCreateDnMat, cusparseDestroyDnMat)
+DESCRIPTION(cusparseCreateDnVec, cusparseDestroyDnVec)
 DESCRIPTION(cusolverDnCreateParams, cusolverDnDestroyParams)
 DESCRIPTION(cusolverDnCreateGesvdjInfo, cusolverDnDestroyGesvdjInfo)
 DESCRIPTION(cusolverDnCreateSyevjInfo, cusolverDnDestroySyevjInfo)
@@ -128,26 +134,26 @@ DESCRIPTION(cusolverDnCreateSyevjInfo, cusolverDnDestroySyevjInfo)
     *elements = 0;                                                \
     return success;                                               \
   }
-#define TWELFTH(name)                                                              \
+#define TWELFTH(name)                                                                 \
   Status name(Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, int* elements) { \
-    *elements = 0;                                                                 \
-    return success;                                                                \
+    *elements = 0;                                                                    \
+    return success;                                                                   \
   }
 #define FOURTH(name)                          \
   Status name(Any, Any, Any, int* elements) { \
     *elements = 0;                            \
     return success;                           \
   }
-#define THIRTEENTH(name)                                                                 \
+#define THIRTEENTH(name)                                                                   \
   Status name(Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, int* elements) { \
-    *elements = 0;                                                                       \
-    return success;                                                                      \
-  }
-#define SEVENTEENTH(name)                                                                  \
-  Status name(Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, \
-              int* elements) {                                                             \
     *elements = 0;                                                                         \
     return success;                                                                        \
+  }
+#define SEVENTEENTH(name)                                                                     \
+  Status name(Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, \
+              int* elements) {                                                                \
+    *elements = 0;                                                                            \
+    return success;                                                                           \
   }
 OF_ALL_TYPES(FIFTH, cusolverDn, sytrf_bufferSize)
 OF_ALL_TYPES(SIXTH, cusolverDn, potrf_bufferSize)

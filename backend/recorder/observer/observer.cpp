@@ -6,6 +6,8 @@
 // Built on first use against the script's own torch, whose binary interface it needs
 // (backend/recorder/python/shardscope_recorder/build.py).
 #include <ATen/ATen.h>
+#include <ATen/SparseCsrTensorImpl.h>
+#include <ATen/SparseTensorImpl.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -20,6 +22,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -98,12 +101,34 @@ std::string device_name(const at::Tensor& tensor) {
   return c10::DeviceTypeName(tensor.device().type(), true);
 }
 
+void describe(std::string& to, const at::Tensor& tensor);
+
+/// A sparse tensor as those that it is made of, whose sizes say what it holds. False: it is none.
+bool describe_sparse(std::string& to, const at::Tensor& tensor) {
+  if (is_pythons(tensor)) return false;
+  auto* const impl = tensor.unsafeGetTensorImpl();
+  if (tensor.layout() == c10::kSparse) {
+    auto* const sparse = static_cast<at::SparseTensorImpl*>(impl);
+    describe(to, sparse->indices());
+    describe(to += ' ', sparse->values());
+  } else if (tensor.layout() == c10::kSparseCsr || tensor.layout() == c10::kSparseBsr) {
+    auto* const sparse = static_cast<at::SparseCsrTensorImpl*>(impl);
+    describe(to, sparse->compressed_indices());
+    describe(to += ' ', sparse->plain_indices());
+    describe(to += ' ', sparse->values());
+  } else {
+    return false;
+  }
+  return true;
+}
+
 /// "bf16[4,8]", "cpu:i64[2]"; strides behind it where it is not contiguous: "f32[4,8]/1,4".
 void describe(std::string& to, const at::Tensor& tensor) {
   if (!tensor.defined()) {
     to += "-";
     return;
   }
+  if (describe_sparse(to, tensor)) return;
   if (!is_on_cuda(tensor)) to += device_name(tensor) + ":";
   to += short_name(tensor.scalar_type());
   to += '[';
@@ -472,6 +497,30 @@ void log_use(const at::RecordFunction& function) {
 #endif
 }
 
+/// A sparse tensor's elements at one place become one: the host asks how many are left.
+void answer_coalesce(const at::RecordFunction& function) {
+  const Values inputs = function.inputs();
+  if (inputs.empty() || !inputs[0].isTensor()) return;
+  const at::Tensor& tensor = inputs[0].toTensor();
+  if (!tensor.defined() || tensor.layout() != c10::kSparse || !tensor.is_cuda()) return;
+  const Quiet quiet;
+  const at::Tensor places = tensor._indices();
+  if (!is_plain(places) || places.numel() > most_integers) return;
+  constexpr std::int64_t columns = 1;
+  device.answer(std::get<0>(at::unique_dim(on_host(places), columns)).size(columns));
+}
+
+/// Factorizations of matrices that nobody computed succeed: what the library says of them is 0.
+void let_factorization_succeed(const at::RecordFunction& function) {
+  const Values inputs = function.inputs();
+  if (inputs.empty() || !inputs[0].isTensor()) return;
+  const at::Tensor& errors = inputs[0].toTensor();
+  if (!errors.defined() || !is_plain(errors) || !errors.is_cuda() || !errors.is_contiguous())
+    return;
+  const Quiet quiet;
+  clear(errors);
+}
+
 std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   if (is_busy) return nullptr;
   auto running = std::make_unique<Running>();
@@ -489,6 +538,9 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   }
   if (std::strcmp(function.name(), "aten::_local_scalar_dense") == 0) tell_what_is_read(function);
   if (std::strcmp(function.name(), "aten::record_stream") == 0) log_use(function);
+  if (std::strcmp(function.name(), "aten::_coalesce") == 0) answer_coalesce(function);
+  if (std::strcmp(function.name(), "aten::_linalg_check_errors") == 0)
+    let_factorization_succeed(function);
   running->is_small = sizes.are_small();
   if (running->is_small || sizes.are_countable())
     running->inputs.assign(function.inputs().begin(), function.inputs().end());

@@ -59,9 +59,10 @@ def _parts(tensor):
     """The tensors that it is made of: of a DTensor this rank's part, of one in float8 its data and its scale, of a sparse
     one its indices and values."""
     import torch
-    if tensor.layout == torch.sparse_coo:
+    layout = getattr(tensor, "layout", None)  # what a tensor is made of can be something else than tensors
+    if layout == torch.sparse_coo:
         return [tensor._indices(), tensor._values()]
-    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+    if layout in (torch.sparse_csr, torch.sparse_bsr):
         return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
     if not hasattr(tensor, "__tensor_flatten__"):
         return [tensor]
