@@ -140,6 +140,19 @@ bool is_compiled(const FineTuningRow& row) {
          ablation_step(row) >= compiled_from;
 }
 
+/// torchtitan did not compile its loss from 2024-12-18 (e8977b00) to 2025-04-02 (bbb1b616), when
+/// PyTorch 2.7 was made.
+bool has_eager_loss(const FineTuningRow& row, const FineTuningStack& stack) {
+  return stack.torchtitan && holds(row.notes, "torch 2.7.0a0");
+}
+
+/// torchtune and torchtitan compile each layer and the loss, others the model.
+CompileScope compile_scope(const FineTuningRow& row, const FineTuningStack& stack) {
+  if (has_eager_loss(row, stack)) return CompileScope::blocks;
+  return stack.float_logits || stack.torchtitan ? CompileScope::blocks_and_loss
+                                                : CompileScope::model;
+}
+
 /// litgpt's own adapters.
 bool is_prompt_adapter(const FineTuningRow& row) {
   if (row.method != "adapter" && row.method != "adapter_v2") return false;
@@ -531,12 +544,8 @@ class Builder {
     loop.optimizer.denominator_apart = stack_.old_adamw;
     if (stack_.fused_adamw && !loop.optimizer.bitsandbytes)
       loop.optimizer.implementation = eager::OptimizerImplementation::fused;
-    // torchtune compiles each layer and the loss, others the model.
     if (is_compiled(row_))
-      setup().compiled =
-          scope_for_class(stack_.float_logits || stack_.torchtitan ? CompileScope::blocks_and_loss
-                                                                   : CompileScope::model,
-                          base_.class_name);
+      setup().compiled = scope_for_class(compile_scope(row_, stack_), base_.class_name);
     if (holds(row_.strategy, "offload"))
       loop.optimizer.implementation = eager::OptimizerImplementation::loop;
     setup().session.compute_capability = result_.profile.compute_capability;
