@@ -15,6 +15,7 @@ struct FineTuningStack {
   std::string_view part = {};   ///< of the source, of one that has several stacks
   std::string_view document;    ///< where the defaults stand
   std::int64_t rank = 8;
+  std::int64_t adalora_rank = 0;            ///< init_r of AdaLoRA; 0: not known
   std::string_view targets = "all-linear";  ///< of LoRA, with + between names
   double dropout = 0;                       ///< before the adapters
   Dtype adapter = Dtype::float32;
@@ -30,6 +31,7 @@ struct FineTuningStack {
   bool float_logits = false;  ///< the model's output is in float32, before the loss
   /// Variables of the training loop hold logits and loss until the next ones take their place.
   bool holds_logits = false;
+  bool drops_logits = false;  ///< the loop sets that variable to None after each step
   /// Rows of this part of the source ran their longest batch first: no earlier logits were alive.
   std::string_view longest_first_part = {};
   bool flattens = false;  ///< FSDP1, not FSDP2
@@ -57,6 +59,8 @@ struct FineTuningStack {
   bool torchtitan = false;
   /// Its figures are torch.cuda.max_memory_allocated() / 1e9.
   bool prints_allocated = false;
+  /// "7.4G" of its table are 7,400 MiB, as nvidia-smi shows memory.
+  bool prints_mib_as_gb = false;
   bool prompt_adapters = false;  ///< methods "adapter" and "adapter_v2" are litgpt's
 };
 

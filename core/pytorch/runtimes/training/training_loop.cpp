@@ -79,6 +79,10 @@ void TrainingLoop::iteration(const Probe& probe, int left_out) {
   if (ModelEngine* engine = model_.engine(); engine && left_out > 0) engine->leave_out(left_out);
   for (int i = left_out; i < settings_.micro_batches; ++i) micro_batch(i, probe);
   update(probe);
+  if (!settings_.drops_logits) return;
+  logits_.reset();
+  model_loss_.reset();
+  loss_.reset();
 }
 
 void TrainingLoop::update(const Probe& probe) {
