@@ -1,10 +1,9 @@
 #include "core/pytorch/engine/adapters/adalora.h"
 
-#include <array>
 #include <utility>
 
+#include "core/pytorch/engine/adapters/adapter_modules.h"
 #include "core/pytorch/engine/aten/matmul.h"
-#include "core/pytorch/engine/aten/random.h"
 #include "core/pytorch/engine/iterator.h"
 #include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/reductions.h"
@@ -20,26 +19,6 @@ constexpr const char* right = "lora_A";
 constexpr const char* left = "lora_B";
 constexpr const char* values = "lora_E";
 constexpr const char* rank_count = "ranknum";
-
-std::shared_ptr<Module> container(std::string class_name) {
-  auto module = std::make_shared<Module>();
-  module->class_name = std::move(class_name);
-  return module;
-}
-
-std::shared_ptr<Module> dict_of(std::shared_ptr<Module> entry) {
-  auto dict = container("ModuleDict");
-  dict->children.push_back({"default", std::move(entry)});
-  return dict;
-}
-
-std::shared_ptr<Module> dropout_of(double probability) {
-  auto module = container(probability > 0 ? "Dropout" : "Identity");
-  module->forward = [probability](Session& s, Module& me, const Arguments& arguments) -> Tensors {
-    return {dropout(s, arguments[0], probability, me.training)};
-  };
-  return module;
-}
 
 Tensor& factor_of(Module& layer, const char* name) {
   return layer.child(name).parameters[0].tensor;

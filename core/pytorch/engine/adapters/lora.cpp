@@ -8,10 +8,10 @@
 
 #include "core/base/error.h"
 #include "core/pytorch/engine/adapters/adalora.h"
+#include "core/pytorch/engine/adapters/adapter_modules.h"
 #include "core/pytorch/engine/adapters/dora.h"
 #include "core/pytorch/engine/adapters/lora_embedding.h"
 #include "core/pytorch/engine/aten/matmul.h"
-#include "core/pytorch/engine/aten/random.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/iterator.h"
 #include "core/pytorch/engine/pointwise.h"
@@ -21,18 +21,6 @@ namespace {
 
 /// A Python float whose value decides nothing here.
 constexpr double any_scaling = 0.5;
-
-std::shared_ptr<Module> container(std::string class_name) {
-  auto module = std::make_shared<Module>();
-  module->class_name = std::move(class_name);
-  return module;
-}
-
-std::shared_ptr<Module> dict_of(std::shared_ptr<Module> entry) {
-  auto dict = container("ModuleDict");
-  if (entry) dict->children.push_back({"default", std::move(entry)});
-  return dict;
-}
 
 Tensors linear_forward(Session& s, Module& me, const Arguments& arguments) {
   // FSDP1 puts its flat parameter into a module that it wraps.
@@ -53,14 +41,6 @@ std::shared_ptr<Module> linear_of(Session& s, std::int64_t in, std::int64_t out,
   add("weight", {out, in});
   if (bias) add("bias", {out});
   module->forward = linear_forward;
-  return module;
-}
-
-std::shared_ptr<Module> dropout_of(double probability) {
-  auto module = container(probability > 0 ? "Dropout" : "Identity");
-  module->forward = [probability](Session& s, Module& me, const Arguments& arguments) -> Tensors {
-    return {dropout(s, arguments[0], probability, me.training)};
-  };
   return module;
 }
 
