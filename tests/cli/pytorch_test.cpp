@@ -671,13 +671,15 @@ TEST_F(Pytorch, ZeroStage3GathersAdaptersAndBaseInTheirOwnDtypes) {
   workplace_.write("adapter_config.json", R"({"peft_type": "LORA", "r": 16, "lora_alpha": 16,
 "target_modules": "all-linear", "lora_dropout": 0.05})");
   workplace_.write("ds.json", R"({"train_micro_batch_size_per_gpu": 2,
-"gradient_accumulation_steps": 2, "zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": 1000000, "stage3_param_persistence_threshold":
+"gradient_accumulation_steps": 2, "zero_optimization":
+{"stage": 3, "stage3_prefetch_bucket_size": 1000000, "stage3_param_persistence_threshold":
 10000, "overlap_comm": true, "contiguous_gradients": true}, "bf16": {"enabled": true},
 "gradient_clipping": 1.0, "optimizer": {"type": "AdamW", "params": {"lr": 0.0001,
 "torch_adam": true}}})");
-  const auto peak = answer("simulate --model model --deepspeed ds.json --peft adapter_config.json "
-                           "--attention flash --cluster h100_sxm --world 2 --batch 2 --seq 1024 "
-                           "--accumulate 2 --checkpointing full")["memory"]["peak_allocated_bytes"]
+  const auto peak = answer(
+                        "simulate --model model --deepspeed ds.json --peft adapter_config.json "
+                        "--attention flash --cluster h100_sxm --world 2 --batch 2 --seq 1024 "
+                        "--accumulate 2 --checkpointing full")["memory"]["peak_allocated_bytes"]
                         .get<double>();
   EXPECT_NEAR(peak, 2'531'514'880, 0.001 * 2'531'514'880);
 }

@@ -45,8 +45,7 @@ Tensors forward(Session& s, Module& me, const Arguments& arguments) {
 Tensors norm_backward(Session& s, Node& node, Tensors& gradients) {
   const Tensor self = node.saved(s, "self");
   const Tensor norm = node.saved(s, "result");
-  const Tensor scaled =
-      masked_fill_(s, div(s, self, norm), compare(s, Comparison::eq, norm, 0), 0);
+  const Tensor scaled = masked_fill_(s, div(s, self, norm), compare(s, Comparison::eq, norm, 0), 0);
   return {mul(s, scaled, gradients[0])};
 }
 
@@ -153,8 +152,7 @@ void RankAllocator::update(Session& s, Module& root) {
         *tensor = zeros_like(s, parameter);
     if (!parameter.grad()) continue;
     own.sensitivity = abs(s, mul(s, parameter, parameter.grad()));
-    own.smoothed =
-        add(s, mul(s, own.smoothed, any_factor), mul(s, own.sensitivity, any_factor));
+    own.smoothed = add(s, mul(s, own.smoothed, any_factor), mul(s, own.sensitivity, any_factor));
     Tensor kept = mul(s, own.uncertainty, any_factor);
     Tensor off = abs(s, sub(s, own.sensitivity, own.smoothed));
     off = mul(s, std::move(off), any_factor);
