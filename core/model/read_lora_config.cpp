@@ -206,7 +206,8 @@ LoraConfig read_lora_config(const JsonValue& config, std::string_view model_type
   lora.rank_stabilized = flag(config, "use_rslora");
   lora.dora = flag(config, "use_dora");
   lora.lora_bias = flag(config, "lora_bias");
-  if (const auto ranks = config.find("rank_pattern"))
+  // AdaLoRA's own rank_pattern says which ranks are left; its layers have all of init_r.
+  if (const auto ranks = config.find("rank_pattern"); ranks && !lora.adaptive_rank)
     for (const auto& [pattern, rank] : ranks->members())
       lora.rank_pattern.emplace_back(pattern, rank.integer(1, max_rank));
   return lora;

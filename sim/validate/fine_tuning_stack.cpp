@@ -64,10 +64,7 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .reentrant = true,           // transformers 4.32
       .zero_bucket = 200'000'000,  // finetune/ds_config_zero2.json
       .micro_batches = 8,
-      .host_operation = qwen_host_operation,
-      // The README says "G" and no more. Of GiB, 10^9 bytes and 1,000 MiB only the last leaves
-      // alike remainders (0.9 to 1.2 GiB) in its rows of LoRA on one GPU, from 7 to 57 "G".
-      .prints_mib_as_gb = true},
+      .host_operation = qwen_host_operation},
      {.repository = "huggingface/peft",
       .document = "examples/sft and method_comparison",
       .adalora_rank = 64,                       // method_comparison/MetaMathQA/experiments/adalora

@@ -59,8 +59,6 @@ struct FineTuningStack {
   bool torchtitan = false;
   /// Its figures are torch.cuda.max_memory_allocated() / 1e9.
   bool prints_allocated = false;
-  /// "7.4G" of its table are 7,400 MiB, as nvidia-smi shows memory.
-  bool prints_mib_as_gb = false;
   bool prompt_adapters = false;  ///< methods "adapter" and "adapter_v2" are litgpt's
 };
 

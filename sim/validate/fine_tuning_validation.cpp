@@ -199,10 +199,8 @@ ValidatedFineTuning validate_row(const FineTuningRow& row) {
   const FineTuningStack* stack = fine_tuning_stack(row.source);
   const bool allocated = stack && stack->prints_allocated;
   if (allocated) result.kind = MemoryKind::allocated;
-  constexpr double bytes_of_gb = 1e9, bytes_of_mib = 1024 * 1024;
-  const double unit = allocated                          ? bytes_of_gb
-                      : stack && stack->prints_mib_as_gb ? 1000 * bytes_of_mib
-                                                         : bytes_of_gib;
+  constexpr double bytes_of_gb = 1e9;
+  const double unit = allocated ? bytes_of_gb : bytes_of_gib;
   if (row.peak_gib)
     result.measured = Bytes{static_cast<std::int64_t>(std::llround(*row.peak_gib * unit))};
   if (result.measured && row.gpus && is_sum(row))

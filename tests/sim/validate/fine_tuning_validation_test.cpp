@@ -297,13 +297,13 @@ TEST(FineTuningScenario, AddsUpTorchtunesTable) {
   EXPECT_TRUE(loop_of("lora", "step 8: LoRA").offloads_activations);
 }
 
-// "95.1G" of nvidia-smi, which the row takes for the sum over four GPUs: 23,775 MiB each.
+// "95.1G", which the row takes for the sum over four GPUs: 23.775 GiB each.
 TEST(FineTuningValidation, ComparesASumOverGpusWithOneOfThem) {
   const ValidatedFineTuning row = validate_row(row_of(
       "QwenLM/Qwen README,Qwen-1.8B,lora,bf16,4,A100-SXM4-80GB,ZeRO-2,1,256,on,,95.1,\"unspecified "
       "; looks like the SUM over 4 GPUs\",LoRA (multinode)"));
   ASSERT_TRUE(row.measured);
-  EXPECT_NEAR(static_cast<double>(row.measured->count), 23'775.0 * 1024 * 1024, 1.0);
+  EXPECT_NEAR(static_cast<double>(row.measured->count), 23.775 * 1024 * 1024 * 1024, 1.0);
 }
 
 TEST(FineTuningRow, KnowsARunThatRanOutOfMemory) {

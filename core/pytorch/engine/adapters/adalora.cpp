@@ -133,7 +133,7 @@ Tensor with_orthogonality(Session& s, Module& root, Tensor loss) {
     covariance = is_right ? mm(s, p.tensor(), turned) : mm(s, turned, p.tensor());
     identity = identity_like(s, covariance);
     Tensor norm = frobenius(s, sub(s, covariance, identity));
-    total = total ? add(s, total, norm) : add(s, norm, 0);
+    total = total ? add_(s, std::move(total), std::move(norm)) : add(s, norm, 0);
   }
   if (!total) return loss;
   total = div(s, total, any_factor);
