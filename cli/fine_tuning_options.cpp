@@ -133,6 +133,8 @@ std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& op
   }
   tuning.unsloth = unsloth_of(options, model);
   if (options.peft) tuning.adapter = parse_lora_config(*options.peft, "--peft", model.family);
+  if (tuning.adapter && tuning.adapter->adaptive_rank)
+    assumed.emplace_back("AdaLoRA's update_and_allocate runs after each step");
   if (tuning.quantization && !tuning.adapter)
     throw Error(
         {.where = options.quantization ? "--quantization" : "config.json: quantization_config",

@@ -39,6 +39,10 @@ struct LoraConfig {
   LoraBias bias = LoraBias::none;
   bool rank_stabilized = false;  ///< use_rslora: only the scale differs
   bool dora = false;
+  bool adaptive_rank = false;  ///< AdaLoRA; `rank` is its init_r
+  /// AdaLoRA's `ranknum` requires a gradient: of a base on the device, peft 0.21.2 tuners_utils.py,
+  /// _mark_only_adapters_as_trainable. Before, parameters without "lora_" in their names did not.
+  bool trains_rank_count = true;
   bool lora_bias = false;                         ///< of lora_B
   std::vector<std::int64_t> layers_to_transform;  ///< empty: all
   std::vector<std::string> layers_pattern;

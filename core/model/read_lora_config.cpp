@@ -12,6 +12,7 @@ namespace shardscope {
 namespace {
 
 constexpr std::int64_t max_rank = 1 << 16;
+constexpr std::int64_t initial_rank_of_adalora = 12;  // AdaLoraConfig.init_r
 
 /// Settings that put other operators or parameters into the model.
 constexpr std::string_view not_modelled[] = {"alora_invocation_tokens",
@@ -67,9 +68,10 @@ LoraBias bias_of(const JsonValue& value) {
 }
 
 void refuse_other_kinds(const JsonValue& config) {
-  if (const auto type = config.find("peft_type"); type && type->string() != "LORA")
+  if (const auto type = config.find("peft_type");
+      type && type->string() != "LORA" && type->string() != "ADALORA")
     throw type->error(fmt::format("adapters of type {} are not modelled", type->string()),
-                      "LoRA and DoRA are");
+                      "LoRA, DoRA and AdaLoRA are");
   for (const std::string_view key : not_modelled)
     if (const auto value = config.find(key); value && is_set(*value))
       throw value->error("is not modelled", "LoRA, rsLoRA and DoRA on linear layers are");
@@ -191,7 +193,11 @@ class OptionText {
 LoraConfig read_lora_config(const JsonValue& config, std::string_view model_type) {
   refuse_other_kinds(config);
   LoraConfig lora;
-  if (const auto rank = config.find("r")) lora.rank = rank->integer(1, max_rank);
+  const auto type = config.find("peft_type");
+  lora.adaptive_rank = type && type->string() == "ADALORA";
+  if (lora.adaptive_rank) lora.rank = initial_rank_of_adalora;
+  if (const auto rank = config.find(lora.adaptive_rank ? "init_r" : "r"))
+    lora.rank = rank->integer(1, max_rank);
   if (const auto alpha = config.find("lora_alpha")) lora.alpha = alpha->number();
   if (const auto dropout = config.find("lora_dropout")) lora.dropout = dropout->number(0, 1);
   read_targets(config, model_type, lora);
@@ -200,7 +206,8 @@ LoraConfig read_lora_config(const JsonValue& config, std::string_view model_type
   lora.rank_stabilized = flag(config, "use_rslora");
   lora.dora = flag(config, "use_dora");
   lora.lora_bias = flag(config, "lora_bias");
-  if (const auto ranks = config.find("rank_pattern"))
+  // AdaLoRA's own rank_pattern says which ranks are left; its layers have all of init_r.
+  if (const auto ranks = config.find("rank_pattern"); ranks && !lora.adaptive_rank)
     for (const auto& [pattern, rank] : ranks->members())
       lora.rank_pattern.emplace_back(pattern, rank.integer(1, max_rank));
   return lora;

@@ -153,9 +153,12 @@ class Phases {
       for (const SafetensorsTensor& tensor : eager::adapter_tensors(play_.session(), *run_))
         host += bytes_of(tensor.elements(), tensor.dtype);
     } else {
-      // What is sharded is gathered whole before.
+      // What is sharded is gathered whole before. Under FSDP1 PEFT takes the adapter out of the
+      // whole model's state. Source: accelerate 1.15 fsdp_utils.py, _get_model_state_dict.
+      const bool drops_frozen =
+          adapter && std::holds_alternative<eager::Fsdp2Setup>(setup_.runtime);
       for (const auto& [name, tensor] : eager::full_state_dict(
-               play_.session(), *run_, {.cpu_offload = true, .trainable_only = adapter}))
+               play_.session(), *run_, {.cpu_offload = true, .trainable_only = drops_frozen}))
         host += bytes_on_host(tensor);
     }
     end("save", host);

@@ -97,8 +97,9 @@ std::string_view trained_part(const FineTuningRow& row) {
   return method;
 }
 
+bool is_adalora(const FineTuningRow& row) { return trained_part(row) == "adalora"; }
 bool is_lora(const FineTuningRow& row) {
-  return trained_part(row) == "lora" || trained_part(row) == "qlora";
+  return trained_part(row) == "lora" || trained_part(row) == "qlora" || is_adalora(row);
 }
 bool is_quantized(const FineTuningRow& row) {
   return trained_part(row) == "qlora" || holds(row.precision, "nf4") ||
@@ -140,6 +141,19 @@ bool is_compiled(const FineTuningRow& row) {
          ablation_step(row) >= compiled_from;
 }
 
+/// torchtitan did not compile its loss from 2024-12-18 (e8977b00) to 2025-04-02 (bbb1b616), when
+/// PyTorch 2.7 was made.
+bool has_eager_loss(const FineTuningRow& row, const FineTuningStack& stack) {
+  return stack.torchtitan && holds(row.notes, "torch 2.7.0a0");
+}
+
+/// torchtune and torchtitan compile each layer and the loss, others the model.
+CompileScope compile_scope(const FineTuningRow& row, const FineTuningStack& stack) {
+  if (has_eager_loss(row, stack)) return CompileScope::blocks;
+  return stack.float_logits || stack.torchtitan ? CompileScope::blocks_and_loss
+                                                : CompileScope::model;
+}
+
 /// litgpt's own adapters.
 bool is_prompt_adapter(const FineTuningRow& row) {
   if (row.method != "adapter" && row.method != "adapter_v2") return false;
@@ -155,6 +169,8 @@ std::string why_other_method(const FineTuningRow& row) {
   if (holds(row.precision, "int8 weight-only")) return "quantised training is not modelled";
   if (row.method.ends_with(" GRPO"))
     return "GRPO's generation of completions, on the same GPU, is not modelled";
+  if (is_adalora(row) && (stack == nullptr || stack->adalora_rank == 0))
+    return "the ranks of AdaLoRA are not known";
   if (!is_lora(row) && !is_prompt_adapter(row) && trained_part(row) != "full" &&
       row.method != "full (pre-training step)")
     return fmt::format("the method {} is not modelled", row.method);
@@ -218,7 +234,8 @@ std::string targets_of(const FineTuningRow& row, const FineTuningStack& stack) {
     const std::size_t begin = at + key.size();
     return row.notes.substr(begin, row.notes.find_first_of(" ;", begin) - begin);
   }
-  if (holds(row.notes, "q,v")) return "q_proj+v_proj";
+  // peft/utils/constants.py, TRANSFORMERS_MODELS_TO_ADALORA_TARGET_MODULES_MAPPING, of llama.
+  if (holds(row.notes, "q,v") || is_adalora(row)) return "q_proj+v_proj";
   if (holds(row.notes, "config_hub/finetune/tiny-llama") ||
       holds(row.notes, "config_hub/finetune/phi") || is_gemma_of_litgpt(row))
     return "all-linear";
@@ -233,7 +250,10 @@ double dropout_of(const FineTuningRow& row, const FineTuningStack& stack) {
 
 LoraConfig adapter_of(const FineTuningRow& row, const FineTuningStack& stack,
                       std::string_view family) {
-  LoraConfig lora{.rank = rank_of(row, stack), .dropout = dropout_of(row, stack)};
+  LoraConfig lora{.rank = is_adalora(row) ? stack.adalora_rank : rank_of(row, stack),
+                  .dropout = dropout_of(row, stack),
+                  .adaptive_rank = is_adalora(row),
+                  .trains_rank_count = false};
   const std::string targets = targets_of(row, stack);
   lora.all_linear = targets == "all-linear";
   if (!lora.all_linear) lora.targets.names = split(targets);
@@ -494,8 +514,10 @@ class Builder {
   /// The source's file of DeepSpeed. "auto" in it: transformers/integrations/deepspeed.py,
   /// trainer_config_finalize.
   void set_buckets(eager::DeepSpeedSetup& zero) const {
-    if (stack_.zero_bucket == 0) return;
     DeepSpeedSettings& settings = zero.settings;
+    // The tables are older than November 2025.
+    settings.buckets_before_backward = true;
+    if (stack_.zero_bucket == 0) return;
     settings.overlap_comm = true;
     if (settings.stage == 3) {
       const std::int64_t hidden = result_.config.at("hidden_size").integer();
@@ -527,16 +549,13 @@ class Builder {
     loop.clips = !stack_.pure;
     loop.scales_loss = stack_.unsloth && in_float16(row_);
     loop.holds_logits = stack_.holds_logits && !is_of(row_, stack_.longest_first_part);
+    loop.drops_logits = stack_.drops_logits;
     loop.optimizer = optimizer_of(row_);
     loop.optimizer.denominator_apart = stack_.old_adamw;
     if (stack_.fused_adamw && !loop.optimizer.bitsandbytes)
       loop.optimizer.implementation = eager::OptimizerImplementation::fused;
-    // torchtune compiles each layer and the loss, others the model.
     if (is_compiled(row_))
-      setup().compiled =
-          scope_for_class(stack_.float_logits || stack_.torchtitan ? CompileScope::blocks_and_loss
-                                                                   : CompileScope::model,
-                          base_.class_name);
+      setup().compiled = scope_for_class(compile_scope(row_, stack_), base_.class_name);
     if (holds(row_.strategy, "offload"))
       loop.optimizer.implementation = eager::OptimizerImplementation::loop;
     setup().session.compute_capability = result_.profile.compute_capability;

@@ -42,8 +42,10 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .pure = true,
       .loss = eager::LanguageLoss::floated,  // March 2024: transformers 4.38
       .holds_logits = true,                  // `output` of the loop
+      .drops_logits = true,
       .flattens = true,
       .wraps_adapters = true,
+      .double_quantization = true,  // Linear4bit's compress_statistics, which it leaves alone
       .storage = Dtype::bfloat16,
       .keeps_inputs = true},  // March 2024: bitsandbytes 0.43.0
      {.repository = "QwenLM/Qwen",
@@ -65,11 +67,13 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .host_operation = qwen_host_operation},
      {.repository = "huggingface/peft",
       .document = "examples/sft and method_comparison",
+      .adalora_rank = 64,                       // method_comparison/MetaMathQA/experiments/adalora
       .adapter_of_quantized = Dtype::bfloat16,  // SFTTrainer casts them
       .loss = eager::LanguageLoss::floated,     // the pages on FSDP and DeepSpeed: April 2024
       .recent_part = "method_comparison",
       .flattens = true,
       .wraps_adapters = true,
+      .double_quantization = true,  // --use_nested_quant True
       .storage = Dtype::bfloat16,
       .keeps_inputs = true,  // bitsandbytes 0.43.0
       .reentrant = true,     // --use_reentrant True of the page

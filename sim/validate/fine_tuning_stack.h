@@ -15,6 +15,7 @@ struct FineTuningStack {
   std::string_view part = {};   ///< of the source, of one that has several stacks
   std::string_view document;    ///< where the defaults stand
   std::int64_t rank = 8;
+  std::int64_t adalora_rank = 0;            ///< init_r of AdaLoRA; 0: not known
   std::string_view targets = "all-linear";  ///< of LoRA, with + between names
   double dropout = 0;                       ///< before the adapters
   Dtype adapter = Dtype::float32;
@@ -30,6 +31,7 @@ struct FineTuningStack {
   bool float_logits = false;  ///< the model's output is in float32, before the loss
   /// Variables of the training loop hold logits and loss until the next ones take their place.
   bool holds_logits = false;
+  bool drops_logits = false;  ///< the loop sets that variable to None after each step
   /// Rows of this part of the source ran their longest batch first: no earlier logits were alive.
   std::string_view longest_first_part = {};
   bool flattens = false;  ///< FSDP1, not FSDP2

@@ -61,6 +61,16 @@ TEST(LoraTargets, ARankPatternIsTheEndOfAName) {
   EXPECT_EQ(targets.rank_of("model.layers.0.self_attn.q_proj"), 8);
 }
 
+// What AdaLoRA saves: a list of ranks that are left for each module.
+TEST(ReadLoraConfig, TakesTheFirstRankOfAnAdaLoraThatWasSaved) {
+  const LoraConfig lora = of_json(
+      R"({"peft_type": "ADALORA", "init_r": 12, "r": 8, "target_r": 8, "target_modules": ["q_proj"],
+"rank_pattern": {"model.layers.0.self_attn.q_proj.lora_E": [true, false]}})");
+  EXPECT_TRUE(lora.adaptive_rank);
+  EXPECT_EQ(lora.rank, 12);
+  EXPECT_TRUE(lora.rank_pattern.empty());
+}
+
 TEST(ReadLoraConfig, TakesTheFamilysTargetsWhereNoneAreGiven) {
   EXPECT_EQ(of_json(R"({"r": 4})").targets.names, (std::vector<std::string>{"q_proj", "v_proj"}));
 }

@@ -203,6 +203,7 @@ class FineTunePlay {
     if (name == "eval") return evaluate(store);
     if (name.starts_with("full_state_dict")) return gather(name, store);
     if (name == "save_adapter") return save_adapter(store);
+    if (name == "save_fsdp1") return save_fsdp1(store);
     if (name == "save_pretrained") return save_pretrained(store);
     if (name == "merge") return merge(store);
   }
@@ -246,6 +247,13 @@ class FineTunePlay {
     const auto tensors = eager::adapter_tensors(session_, *run_);
     end(store, "save_pretrained");
     store["file_bytes"] = safetensors_header(tensors, {{"format", "pt"}}).file_bytes;
+  }
+
+  /// accelerate's save_fsdp_model: PEFT takes the adapter out of the whole model's state on rank 0.
+  void save_fsdp1(Json& store) {
+    begin();
+    eager::full_state_dict(session_, *run_, {.cpu_offload = true});
+    end(store, "save");
   }
 
   /// A model without an adapter is written from where it lies: the device gives nothing more.

@@ -115,6 +115,29 @@ TEST(FineTuningScenario, TrainsAsManyParametersAsLitgptPrints) {
   EXPECT_EQ(trained("Falcon 40 B"), 12'042'240);
 }
 
+// What PEFT prints: 28 layers, of queries 64 * (3,072 + 3,072 + 1), of values 64 * (3,072 + 1,024
+// + 1). The number of ranks trains in peft 0.21 alone.
+TEST(FineTuningScenario, TrainsAsManyParametersAsPeftPrintsOfAdaLora) {
+  EXPECT_EQ(trained_of(row_of(
+                "huggingface/peft method_comparison/MetaMathQA,Llama-3.2-3B,adalora,bfloat16,1,"
+                "NVIDIA L40S,single device,4,768,off,AdamW,21.2,reserved,18353664 trainable")),
+            18'353'664);
+}
+
+// torchtitan compiled its loss again from April 2025 on.
+TEST(FineTuningScenario, CompilesTorchtitansLossWhereItWasCompiled) {
+  const auto scope = [](const std::string& notes) {
+    return fine_tuning_scenario(
+               row_of("pytorch/ao docs/source/workflows/training.md,Llama-3-8B,"
+                      "full (pre-training step),bf16,8,H100,FSDP2,1,8192,selective (per-op),,47.65,"
+                      "reserved,torchtitan; torch.compile; " +
+                      notes))
+        .training.setup.compiled;
+  };
+  EXPECT_EQ(scope("torch 2.7.0a0"), CompileScope::blocks);
+  EXPECT_EQ(scope("torch 2.9.0"), CompileScope::blocks_and_loss);
+}
+
 // litgpt's own model of each has as many parameters as transformers', but for a head that is not
 // tied and, in Falcon, biases of norms.
 TEST(KnownModel, HasLitgptsLayers) {

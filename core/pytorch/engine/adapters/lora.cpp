@@ -7,10 +7,11 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/pytorch/engine/adapters/adalora.h"
+#include "core/pytorch/engine/adapters/adapter_modules.h"
 #include "core/pytorch/engine/adapters/dora.h"
 #include "core/pytorch/engine/adapters/lora_embedding.h"
 #include "core/pytorch/engine/aten/matmul.h"
-#include "core/pytorch/engine/aten/random.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/iterator.h"
 #include "core/pytorch/engine/pointwise.h"
@@ -20,18 +21,6 @@ namespace {
 
 /// A Python float whose value decides nothing here.
 constexpr double any_scaling = 0.5;
-
-std::shared_ptr<Module> container(std::string class_name) {
-  auto module = std::make_shared<Module>();
-  module->class_name = std::move(class_name);
-  return module;
-}
-
-std::shared_ptr<Module> dict_of(std::shared_ptr<Module> entry) {
-  auto dict = container("ModuleDict");
-  if (entry) dict->children.push_back({"default", std::move(entry)});
-  return dict;
-}
 
 Tensors linear_forward(Session& s, Module& me, const Arguments& arguments) {
   // FSDP1 puts its flat parameter into a module that it wraps.
@@ -52,14 +41,6 @@ std::shared_ptr<Module> linear_of(Session& s, std::int64_t in, std::int64_t out,
   add("weight", {out, in});
   if (bias) add("bias", {out});
   module->forward = linear_forward;
-  return module;
-}
-
-std::shared_ptr<Module> dropout_of(double probability) {
-  auto module = container(probability > 0 ? "Dropout" : "Identity");
-  module->forward = [probability](Session& s, Module& me, const Arguments& arguments) -> Tensors {
-    return {dropout(s, arguments[0], probability, me.training)};
-  };
   return module;
 }
 
@@ -227,6 +208,13 @@ class Injection {
     const std::int64_t in = turned ? sizes[0] : sizes[1];
     const std::int64_t out = turned ? sizes[1] : sizes[0];
     const Like like = kind_of_adapter(*base, quantized);
+    if (config().adaptive_rank) {
+      if (quantized)
+        throw Error({.where = "AdaLoRA",
+                     .what = "is not modelled on a quantised base",
+                     .way_out = "leave the quantisation out, or give LoRA"});
+      return adalora_layer(s_, std::move(base), {in, out, rank}, config().dropout, like);
+    }
     auto layer = container(quantized ? "lora." + base->class_name : "lora.Linear");
     const auto a = linear_of(s_, in, rank, false, like);
     const auto b = linear_of(s_, rank, out, config().lora_bias, like);
@@ -263,6 +251,9 @@ class Injection {
       p.tensor().set_requires_grad(p.name.find("lora_") != std::string::npos ||
                                    (config().bias == LoraBias::all && is_bias));
     }
+    if (config().trains_rank_count)
+      for (Module* layer : layers_)
+        if (is_adalora(*layer)) rank_count_of(*layer).set_requires_grad(true);
     if (config().bias != LoraBias::lora_only) return;
     for (Module* layer : layers_)
       for (const Module::NamedTensor& own : layer->child("base_layer").parameters)
@@ -272,11 +263,16 @@ class Injection {
   /// copy.deepcopy of a module with parameters and no children.
   std::shared_ptr<Module> copied(const Module& module) {
     auto copy = std::make_shared<Module>(module);
+    const NoGrad no_grad(s_);
     for (Module::NamedTensor& own : copy->parameters) {
       if (!own.tensor) continue;
-      const NoGrad no_grad(s_);
       own.tensor = clone(s_, own.tensor);
       own.tensor.set_requires_grad(true);
+    }
+    for (Module::NamedTensor& own : copy->buffers) {
+      if (!own.tensor) continue;
+      own.tensor = clone(s_, own.tensor);
+      empty(s_, {}, like(own.tensor));  // Tensor.__deepcopy__: new_empty([]) takes the storage
     }
     return copy;
   }
@@ -311,6 +307,10 @@ class Injection {
         cast_embedding_adapter(s_, *layer, Dtype::float32);
         continue;
       }
+      if (is_adalora(*layer)) {
+        cast_adalora(s_, *layer, Dtype::float32);
+        continue;
+      }
       for (const char* dict : {"lora_A", "lora_B", "lora_magnitude_vector"})
         for (const Module::Child& child : layer->child(dict).children) {
           const std::vector<Module::NamedTensor> listed = child.module->parameters;
@@ -332,13 +332,17 @@ class Injection {
   std::vector<Module*> layers_;
 };
 
-/// A module that only calls its one child's forward, past its hooks: LoraModel.forward.
-std::shared_ptr<Module> lora_model(std::shared_ptr<Module> model) {
+/// A module that only calls its one child's forward, past its hooks: LoraModel.forward. AdaLoRA's
+/// adds to the loss.
+std::shared_ptr<Module> lora_model(std::shared_ptr<Module> model, bool adaptive_rank) {
   auto wrapper = container("LoraModel");
   wrapper->children.push_back({"model", std::move(model)});
-  wrapper->forward = [](Session& s, Module& me, const Arguments& arguments) {
+  wrapper->forward = [adaptive_rank](Session& s, Module& me, const Arguments& arguments) {
     Module& inner = *me.children[0].module;
-    return inner.forward(s, inner, arguments);
+    Tensors outputs = inner.forward(s, inner, arguments);
+    if (adaptive_rank && outputs[0])
+      outputs[0] = with_orthogonality(s, inner, std::move(outputs[0]));
+    return outputs;
   };
   return wrapper;
 }
@@ -374,7 +378,7 @@ std::shared_ptr<Module> put_adapter(Session& s, const std::shared_ptr<Module>& m
                                     const AdapterRequest& request) {
   Injection(s, model, request).run();
   auto root = container("PeftModelForCausalLM");
-  root->children.push_back({"base_model", lora_model(model)});
+  root->children.push_back({"base_model", lora_model(model, request.config.adaptive_rank)});
   root->forward = [](Session& session, Module& me, const Arguments& arguments) {
     return call(session, *me.children[0].module, arguments);
   };

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/pytorch/engine/adapters/adapter_modules.h"
 #include "core/pytorch/engine/adapters/dora.h"
 #include "core/pytorch/engine/aten/indexing.h"
 #include "core/pytorch/engine/aten/matmul.h"
@@ -17,12 +18,6 @@ namespace {
 constexpr double any_scaling = 0.5;
 
 constexpr const char* dicts[] = {"lora_embedding_A", "lora_embedding_B"};
-
-std::shared_ptr<Module> container(std::string class_name) {
-  auto module = std::make_shared<Module>();
-  module->class_name = std::move(class_name);
-  return module;
-}
 
 Tensor& adapter_of(Module& layer, const char* dict) {
   return layer.child(dict).parameters[0].tensor;

@@ -1,5 +1,6 @@
 #include "core/pytorch/engine/adapters/merge.h"
 
+#include "core/pytorch/engine/adapters/adalora.h"
 #include "core/pytorch/engine/adapters/lora.h"
 #include "core/pytorch/engine/adapters/lora_embedding.h"
 #include "core/pytorch/engine/aten/matmul.h"
@@ -94,6 +95,7 @@ void merge_dora(Session& s, const LoraParts& parts, const Module& magnitude) {
 
 void merge_layer(Session& s, Module& layer, const QuantizedLayers& quantized) {
   if (layer.class_name == "lora.Embedding") return merge_embedding(s, layer);
+  if (is_adalora(layer)) return merge_adalora(s, layer);
   const LoraParts parts(layer);
   const Module* magnitude = magnitude_of(layer);
   for (const QuantizedLayers::Entry& entry : quantized.entries())

@@ -85,6 +85,10 @@ void FlatOptimizer::start_forward() {
   epilogue_ran_ = false;
 }
 
+void FlatOptimizer::start_backward() {
+  if (setup_.settings.buckets_before_backward) set_up_buckets();
+}
+
 void FlatOptimizer::set_up_buckets() {
   if (ready_for_gradients_) return;
   ++micro_step_;

@@ -18,6 +18,7 @@ class FlatOptimizer final : public ZeroOptimizerBase {
 
   void start_forward() override;
   Tensor scale(const Tensor& loss) override;
+  void start_backward() override;
   void end_backward() override;
   void step() override;
   void zero_grad() override;

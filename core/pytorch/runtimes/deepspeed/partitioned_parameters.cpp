@@ -1,6 +1,8 @@
 #include "core/pytorch/runtimes/deepspeed/partitioned_parameters.h"
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 #include <utility>
 
 #include "core/pytorch/engine/copies.h"
@@ -93,6 +95,21 @@ class PartitionedParameters::Coalesced final : public GatherHandle {
   bool done_ = false;
 };
 
+/// MultipleAllGatherHandles: one of each dtype.
+class PartitionedParameters::Several final : public GatherHandle {
+ public:
+  Several(ParameterIndices indices, std::vector<std::shared_ptr<GatherHandle>> handles)
+      : indices_(std::move(indices)), handles_(std::move(handles)) {}
+  const ParameterIndices& parameters() const override { return indices_; }
+  void wait() override {
+    for (const std::shared_ptr<GatherHandle>& handle : handles_) handle->wait();
+  }
+
+ private:
+  ParameterIndices indices_;
+  std::vector<std::shared_ptr<GatherHandle>> handles_;
+};
+
 /// NoGatherHandle and NoGatherCoalescedHandle: this rank has everything.
 class PartitionedParameters::Alone final : public GatherHandle {
  public:
@@ -166,6 +183,19 @@ std::shared_ptr<GatherHandle> PartitionedParameters::gather(ParameterIndices ind
   for (const std::size_t index : indices) all_[index].status = GatherStatus::inflight;
   if (world_.size() == 1) return take_own(std::move(indices));
   if (indices.size() == 1) return gather_one(indices.front());
+  // _all_gather_coalesced: dtypes by their names.
+  std::map<std::string_view, ParameterIndices> alike;
+  for (const std::size_t index : indices)
+    alike[name_of(all_[index].partition.dtype())].push_back(index);
+  if (alike.size() == 1) return gather_alike(std::move(indices));
+  std::vector<std::shared_ptr<GatherHandle>> handles;
+  for (auto& [name, group] : alike) handles.push_back(gather_alike(std::move(group)));
+  return std::make_shared<Several>(std::move(indices), std::move(handles));
+}
+
+/// _all_gather_dtype.
+std::shared_ptr<GatherHandle> PartitionedParameters::gather_alike(ParameterIndices indices) {
+  Session& s = setup_.s;
   const bool secondary = static_cast<bool>(all_[indices.front()].secondary);
   const ProcessGroup& group = secondary ? *secondary_group_ : world_;
   const auto source = [&](std::size_t index) -> const Tensor& {

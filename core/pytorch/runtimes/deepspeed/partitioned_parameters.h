@@ -54,11 +54,13 @@ class PartitionedParameters {
  private:
   class Single;
   class Coalesced;
+  class Several;
   class Alone;
   void first_partition(PartitionedParameter& p);
   void secondary_partition(PartitionedParameter& p);
   void free(PartitionedParameter& p);
   std::shared_ptr<GatherHandle> gather_one(std::size_t parameter);
+  std::shared_ptr<GatherHandle> gather_alike(ParameterIndices parameters);
   std::shared_ptr<GatherHandle> take_own(ParameterIndices parameters);
 
   const Setup& setup_;

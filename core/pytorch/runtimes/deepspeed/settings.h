@@ -52,8 +52,11 @@ struct DeepSpeedSettings {
   DeepSpeedOffload offload_optimizer;
   DeepSpeedOffload offload_param;
 
-  Dtype precision = Dtype::float32;          ///< of parameters and activations in compute
-  bool keeps_dtypes = false;                 ///< parameters that are not in it stay as they are
+  Dtype precision = Dtype::float32;  ///< of parameters and activations in compute
+  bool keeps_dtypes = false;         ///< parameters that are not in it stay as they are
+  /// ZeRO-1 and 2: reduce buckets are made before the loss runs backward, not at the first
+  /// gradient. DeepSpeed before pull request 7665 (November 2025), stage_1_and_2.py, backward.
+  bool buckets_before_backward = false;
   bool masters_in_precision = false;         ///< master weights and gradients stay in it
   std::optional<Dtype> communication_dtype;  ///< of gradients on the wire; absent: precision
   std::optional<Dtype> accumulation_dtype;   ///< data_types.grad_accum_dtype

@@ -108,8 +108,10 @@ NamedTensors full_state_dict(Session& s, TrainingRun& run, const FullStateDict& 
 std::vector<SafetensorsTensor> adapter_tensors(Session& s, TrainingRun& run) {
   const NamedTensors copies = quantized_state(s, run);
   std::vector<SafetensorsTensor> tensors;
+  // AdaLoRA's number of ranks is none of what is saved.
   for (const NamedParameter& p : named_parameters_of(run.model().module()))
-    if (p.tensor().requires_grad()) tensors.push_back(described(saved_name(p.name), p.tensor()));
+    if (p.tensor().requires_grad() && !p.name.ends_with(".ranknum.default"))
+      tensors.push_back(described(saved_name(p.name), p.tensor()));
   if (run.adapter() && targets_embeddings(*run.adapter()))
     add_embeddings(run.model().module(), tensors);
   return tensors;

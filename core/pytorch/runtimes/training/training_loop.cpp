@@ -79,6 +79,13 @@ void TrainingLoop::iteration(const Probe& probe, int left_out) {
   if (ModelEngine* engine = model_.engine(); engine && left_out > 0) engine->leave_out(left_out);
   for (int i = left_out; i < settings_.micro_batches; ++i) micro_batch(i, probe);
   update(probe);
+  if (settings_.drops_logits) drop_logits();
+}
+
+void TrainingLoop::drop_logits() {
+  logits_.reset();
+  model_loss_.reset();
+  loss_.reset();
 }
 
 void TrainingLoop::update(const Probe& probe) {
@@ -169,6 +176,7 @@ void TrainingLoop::micro_batch(int number, const Probe& probe) {
     loss_.reset();
     chunks_.clear();
   }
+  if (settings_.drops_logits && !last) drop_logits();
   // Ends a micro-batch: only after the last one is there a step.
   if (ModelEngine* engine = model_.engine(); engine && !last) engine->step();
 }

@@ -46,6 +46,8 @@ struct TrainingSettings {
   bool divides_in_backward = false;
   /// A variable holds logits and loss until the next forward has returned.
   bool holds_logits = false;
+  /// With holds_logits: the loop sets the variable to None after each micro-batch and its step.
+  bool drops_logits = false;
   /// Losses of the logits after the backward, without gradients: metrics of a trainer. Composer's
   /// LanguageCrossEntropy and LanguagePerplexity are two. Only with the loss after the model.
   int metric_losses = 0;
@@ -130,6 +132,7 @@ class TrainingLoop {
   };
 
   void micro_batch(int number, const Probe& probe);
+  void drop_logits();
   Tensors forward(Arguments batch);
   void backward();
   void update(const Probe& probe);

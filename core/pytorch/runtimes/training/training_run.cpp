@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/pytorch/engine/adapters/adalora.h"
 #include "core/pytorch/engine/adapters/described.h"
 #include "core/pytorch/engine/adapters/pretrained.h"
 #include "core/pytorch/engine/autocast.h"
@@ -318,6 +319,30 @@ void check_packed(const TrainingSetup& setup) {
                  .way_out = "choose one of these: FSDP and ZeRO-3 would not shard it"});
 }
 
+/// AdaLoRA reads whole factors for its loss.
+void check_adaptive_rank(const TrainingSetup& setup) {
+  if (!setup.fine_tuning || !setup.fine_tuning->adapter ||
+      !setup.fine_tuning->adapter->adaptive_rank)
+    return;
+  if (!std::holds_alternative<PlainSetup>(setup.runtime) &&
+      !std::holds_alternative<ddp::Options>(setup.runtime))
+    throw Error({.where = "AdaLoRA",
+                 .what = "is predicted on one device and under DDP",
+                 .way_out = "choose one of these, or LoRA"});
+}
+
+/// DeepSpeed runs it: what a forward reads of another module's parameters is gathered then
+/// (ZeROOrderedDict), which is not ported.
+void check_dora(const TrainingSetup& setup) {
+  const auto* zero = std::get_if<DeepSpeedSetup>(&setup.runtime);
+  if (zero == nullptr || zero->settings.stage < 3 || !setup.fine_tuning ||
+      !setup.fine_tuning->adapter || !setup.fine_tuning->adapter->dora)
+    return;
+  throw Error({.where = "DoRA",
+               .what = "is not predicted under ZeRO-3, which gathers adapters when DoRA reads them",
+               .way_out = "choose ZeRO-1 or ZeRO-2, or LoRA"});
+}
+
 /// Null where nothing is in float8.
 std::unique_ptr<Float8Layers> float8_layers(Module& root, const TrainingSetup& setup,
                                             const ProcessGroups& groups) {
@@ -376,6 +401,8 @@ TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonV
     : groups_(setup.world, setup.rank), saves_quantized_state_(keeps_parameters(setup.runtime)) {
   check_bounds(setup.loop, given.parameters.size());
   check_packed(setup);
+  check_adaptive_rank(setup);
+  check_dora(setup);
   shardscope::Model model = with_trainable_in(given, setup.trainable_dtype);
   const Device made_on = place_of_making(setup);
   const bool elsewhere = made_on != s.settings.device;
@@ -412,6 +439,9 @@ TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonV
   std::shared_ptr<Module> reference = reference_model(s, maker, given, config, setup);
   loop_ = std::make_unique<TrainingLoop>(s, *model_, groups_.world(), setup.loop, exported);
   loop_->set_reference(std::move(reference));
+  if (adapter_ && adapter_->adaptive_rank)
+    loop_->after_step([allocator = std::make_shared<RankAllocator>(), model = model_.get()](
+                          Session& in) { allocator->update(in, model->module()); });
   if (float8_)
     loop_->after_step([layers = float8_.get()](Session& in) { layers->precompute_scales(in); });
 }
