@@ -58,7 +58,7 @@ class Search {
         explore();
       } while (try_contenders());
     } while (!rehearse_places() && !result_.interrupted);
-    if (result_.interrupted) rehearse_best_so_far();
+    if (result_.interrupted && options_.best_after_stop) rehearse_best_so_far();
     settle_the_rest();
     add_wanted();
     return std::move(result_);
@@ -436,7 +436,12 @@ class Search {
     for_each_index(rehearsed.size(), options_.threads, [&](std::size_t i) {
       if (options_.stop.stop_requested()) return;
       Contender& contender = contenders_[rehearsed[i]];
-      contender.full.emplace(simulate_fully(choices_[contender.choice], inputs_));
+      try {
+        contender.full.emplace(
+            simulate_fully(choices_[contender.choice], inputs_, options_.stop));
+      } catch (const Error& error) {
+        if (error.code() != ExitCode::interrupted) throw;
+      }
     });
     result_.interrupted = result_.interrupted || options_.stop.stop_requested();
     bool all_fit = true;

@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
+#include "core/base/error.h"
 #include "sim/engine/rehearse.h"
 #include "sim/engine/step_player.h"
 #include "sim/planner/answer/basis.h"
 #include "tests/sim/planner/answer/tiny_plan.h"
+#include "tests/sim/planner/equal_schedules.h"
 
 namespace shardscope::planner {
 namespace {
@@ -82,6 +85,33 @@ TEST_P(LeftOut, TheLastStepHasAllMicroBatches) {
     return schedule.steps[step].operations.end - schedule.steps[step].operations.begin;
   };
   EXPECT_LT(operations(0), operations(1));
+}
+
+// Most runtimes' third step is not recorded: it follows from the second.
+TEST_P(LeftOut, TheStepThatRepeatsIsTheRecordedOne) {
+  for (const int micro_batches : {1, 2, 3, 5}) {
+    SCOPED_TRACE(micro_batches);
+    expect_equal(recording_of(choice(micro_batches), basis_.trials),
+                 schedule_of(choice(micro_batches), basis_.trials));
+  }
+}
+
+TEST_P(LeftOut, TheStepThatRepeatsIsTheRecordedOneOfOtherSettings) {
+  Choice checkpoints = choice(2), every_second = choice(3), offloads = choice(2), bf16 = choice(2);
+  checkpoints.checkpointing.every = 1;
+  every_second.checkpointing.every = 2;
+  offloads.offload = GetParam().runtime == Runtime::ddp ? Offload::none : Offload::all;
+  bf16.precision = TrainingPrecision::bf16;
+  for (const Choice& choice : {checkpoints, every_second, offloads, bf16}) {
+    SCOPED_TRACE(text_of(choice));
+    std::optional<Schedule> recorded;
+    try {
+      recorded = schedule_of(choice, basis_.trials);
+    } catch (const Error&) {
+      continue;  // the runtime has no such setting
+    }
+    expect_equal(recording_of(choice, basis_.trials), *recorded);
+  }
 }
 
 // A rehearsal plays what a simulation plays.
