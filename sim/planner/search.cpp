@@ -449,15 +449,18 @@ class Search {
     return all_fit;
   }
 
+  std::size_t cores() const {
+    return std::max(1U, options_.threads > 0 ? options_.threads
+                                             : std::thread::hardware_concurrency());
+  }
+
   /// The places that were not played yet. Where cores are idle, also what stands behind a place
   /// of a kind that has lost one already: it is likely to be next.
   std::vector<std::size_t> to_rehearse() const {
     std::vector<std::size_t> result;
     for (const std::size_t place : leaders())
       if (!contenders_[place].full) result.push_back(place);
-    const std::size_t cores =
-        options_.threads > 0 ? options_.threads : std::thread::hardware_concurrency();
-    for (std::size_t i = 0; i < contenders_.size() && !result.empty() && result.size() < cores;
+    for (std::size_t i = 0; i < contenders_.size() && !result.empty() && result.size() < cores();
          ++i) {
       const Contender& contender = contenders_[i];
       const bool has_lost = options_.kind ? kinds_beyond_memory_.contains(kinds_[contender.choice])
@@ -480,20 +483,32 @@ class Search {
     return drop([&](const Contender& c) { return unfit.contains(c.choice); }) > 0;
   }
 
-  /// Of a stopped search: plays from the best on until one fits. The user is waiting for the end,
-  /// so after a few only those that leave the allocator much room are played.
+  /// Of a stopped search: plays from the best on until one fits, as many at a time as there are
+  /// cores. The user is waiting for the end, so after a few only those that leave the allocator much
+  /// room are played.
   void rehearse_best_so_far() {
-    constexpr int at_once = 3;
+    constexpr std::size_t at_once = 3;
     const Bytes roomy{capacity().count / 4 * 3};
-    int played = 0;
-    for (Contender& contender : contenders_) {
-      const bool is_roomy = capacity() == Bytes{} || contender.trial.needed() <= roomy;
-      if (!contender.full) {
-        if (played >= at_once && !is_roomy) continue;
-        ++played;
-        contender.full.emplace(simulate_fully(choices_[contender.choice], inputs_));
+    const auto is_roomy = [&](const Contender& contender) {
+      return capacity() == Bytes{} || contender.trial.needed() <= roomy;
+    };
+    std::size_t played = 0;
+    bool one_fits = false;
+    for (std::size_t next = 0; next < contenders_.size() && !one_fits;) {
+      std::vector<std::size_t> some;
+      for (; next < contenders_.size() && some.size() < cores() && !one_fits; ++next) {
+        const Contender& contender = contenders_[next];
+        if (contender.full)
+          one_fits = contender.full->fits;
+        else if (played + some.size() < at_once || is_roomy(contender))
+          some.push_back(next);
       }
-      if (contender.full->fits) break;
+      played += some.size();
+      for_each_index(some.size(), options_.threads, [&](std::size_t i) {
+        Contender& contender = contenders_[some[i]];
+        contender.full.emplace(simulate_fully(choices_[contender.choice], inputs_));
+      });
+      for (const std::size_t i : some) one_fits = one_fits || contenders_[i].full->fits;
     }
     drop([](const Contender& c) { return c.full && !c.full->fits; });
     std::stable_partition(contenders_.begin(), contenders_.end(),
