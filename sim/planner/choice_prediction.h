@@ -26,7 +26,8 @@ struct ChoiceFigures {
 
 /// Of one choice, whatever the number of its micro-batches. Of more than 8 three are played with
 /// the allocator, from which on memory is the same, and the time is the trial's, which is made of
-/// three as well. Throws as `predict` does. A `stop` ends the recording, as schedule_of's.
+/// three as well. Throws as `predict` does. A `stop` ends the recording, as
+/// simulate_fully's.
 ChoiceFigures figures_of(const Choice& choice, const TrialInputs& inputs,
                          const std::stop_token& stop = {});
 Summary summary_of(const Choice& choice, const TrialInputs& inputs,

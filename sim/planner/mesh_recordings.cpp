@@ -257,7 +257,7 @@ WholeParts whole_parts(std::int64_t elements, std::int64_t world, std::int64_t r
 
 }  // namespace
 
-int largest_group(int world) { return world / smallest_divisor(world); }
+int largest_group(int world) { return world < 2 ? 1 : world / smallest_divisor(world); }
 
 std::optional<int> smallest_alike_group(const Choice& choice, const Model& model) {
   if (choice.runtime != Runtime::deepspeed || choice.sharding != ShardingStrategy::hybrid_shard)

@@ -41,7 +41,7 @@ struct SearchOptions {
   /// Called by the searching thread now and then.
   std::function<void(const Progress&)> on_progress = {};
   std::stop_token stop = {};
-  bool best_after_stop = true;  ///< a stopped search returns the best so far; false: none
+  bool best_after_stop = true;  ///< a stopped search plays the best so far; false: nothing more
 };
 
 /// Why a choice is not ranked.

@@ -65,12 +65,16 @@ eager::RecordedSteps trial_steps(const Choice& choice) {
           .shapes = false};
 }
 
-/// Whether the third step repeats the second row by row. What ZeRO-3 and FSDP1's rate limiter have
-/// under way is limited, and two steps may not get there.
-bool repeats_second_step(const Choice& choice) {
-  const bool settles_later = choice.runtime == Runtime::ddp || is_zero3(choice) ||
-                             (choice.runtime == Runtime::fsdp1 && choice.micro_batches == 1);
-  return !settles_later;
+/// Whether the third step repeats the second row by row. What ZeRO-3 has under way is limited, and
+/// two steps may not get there. FSDP1's rate limiter waits once two units were freed: it does from
+/// the first step on where several micro-batches free more units than that.
+bool repeats_second_step(const Choice& choice, const Model& model) {
+  if (choice.runtime == Runtime::ddp || is_zero3(choice)) return false;
+  if (choice.runtime != Runtime::fsdp1) return true;
+  constexpr int enough_units = 3;
+  const auto blocks = std::ssize(eager::checkpointing_of(model, {.every = 1}).modules);
+  return choice.micro_batches > 1 && choice.blocks_per_unit > 0 &&
+         blocks >= enough_units * choice.blocks_per_unit;
 }
 
 /// The same with as many micro-batches as have to be recorded.
@@ -271,7 +275,7 @@ Schedule recording_of(const Choice& choice, const TrialInputs& inputs, const std
   if (choice.runtime == Runtime::native || choice.torchtitan) return schedule_of(choice, inputs);
   StoppedRecording stopped(stop, listener);
   return schedule_of(pytorch_training(choice, inputs), inputs.model, inputs.config,
-                     {.repeats = repeats_second_step(choice)}, &stopped);
+                     {.repeats = repeats_second_step(choice, inputs.model)}, &stopped);
 }
 
 }  // namespace shardscope::planner

@@ -96,7 +96,56 @@ TEST_P(LeftOut, TheStepThatRepeatsIsTheRecordedOne) {
   }
 }
 
+/// Counts how often a recording is told of, which is at each moment of each step that is run.
+struct Moments final : eager::ProgramListener {
+  void on_program(const Schedule&) override { ++count; }
+  int count = 0;
+};
+
+TEST_P(LeftOut, AStepIsLeftOutWhereTheRuntimeRepeatsTheSecond) {
+  Moments all, told;
+  const Choice two = choice(2);
+  schedule_of(pytorch_training(two, basis_.trials), inputs_.model, inputs_.config, {}, &all);
+  recording_of(two, basis_.trials, {}, &told);
+  const bool settles_later =
+      two.runtime == Runtime::ddp ||
+      (two.runtime == Runtime::deepspeed &&
+       (two.sharding == ShardingStrategy::full_shard ||
+        two.sharding == ShardingStrategy::hybrid_shard));
+  EXPECT_EQ(3 * told.count, settles_later ? 3 * all.count : 2 * all.count);
+}
+
+// One unit is freed once a step, so that the rate limiter waits from the third step on.
+TEST_P(LeftOut, TheStepThatRepeatsIsTheRecordedOneOfOneUnit) {
+  if (GetParam().runtime != Runtime::fsdp1) return;
+  Choice one = choice(3), frees_once = choice(3);
+  one.blocks_per_unit = frees_once.blocks_per_unit = 0;
+  frees_once.reduces_every_micro_batch = false;
+  Choice zero2 = frees_once, zero2_units = choice(3);
+  if (!is_hybrid(GetParam().sharding))
+    zero2.sharding = zero2_units.sharding = ShardingStrategy::shard_grad_op;
+  for (const Choice& choice : {one, frees_once, zero2, zero2_units}) {
+    SCOPED_TRACE(text_of(choice));
+    expect_equal(recording_of(choice, basis_.trials), schedule_of(choice, basis_.trials));
+  }
+}
+
+TEST_P(LeftOut, TheStepThatRepeatsIsTheRecordedOneWithClippingAndSgd) {
+  for (const bool clips : {true, false}) {
+    if (!clips && GetParam().runtime == Runtime::deepspeed) continue;
+    Inputs inputs = tiny_plan();
+    if (clips)
+      inputs.question.training.clip = 1;
+    else
+      inputs.question.training.loop.optimizer.rule = eager::OptimizerRule::sgd;
+    const Basis basis(inputs);
+    SCOPED_TRACE(clips);
+    expect_equal(recording_of(choice(2), basis.trials), schedule_of(choice(2), basis.trials));
+  }
+}
+
 TEST_P(LeftOut, TheStepThatRepeatsIsTheRecordedOneOfOtherSettings) {
+  int compared = 0;
   Choice checkpoints = choice(2), every_second = choice(3), offloads = choice(2), bf16 = choice(2);
   checkpoints.checkpointing.every = 1;
   every_second.checkpointing.every = 2;
@@ -111,7 +160,9 @@ TEST_P(LeftOut, TheStepThatRepeatsIsTheRecordedOneOfOtherSettings) {
       continue;  // the runtime has no such setting
     }
     expect_equal(recording_of(choice, basis_.trials), *recorded);
+    ++compared;
   }
+  EXPECT_GE(compared, 3);
 }
 
 // A rehearsal plays what a simulation plays.
