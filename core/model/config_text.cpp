@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 #include "core/model/config_defaults.h"
 #include "core/model/family.h"
@@ -24,11 +26,22 @@ std::string_view release_of(TransformersVersion version) {
 }
 
 /// The defaults of a config class and of its base.
-ConfigFields class_defaults(const ModelFamily& family, TransformersVersion version) {
+ConfigFields defaults_together(const ModelFamily& family, TransformersVersion version) {
   ConfigFields fields;
   for (const auto& [key, value] : common_config_defaults(version).members()) fields.set(key, value);
   for (const auto& [key, value] : defaults_of(family, version).members()) fields.set(key, value);
   return fields;
+}
+
+/// The same, put together once: each recording of a training asks for them.
+const ConfigFields& class_defaults(const ModelFamily& family, TransformersVersion version) {
+  static std::mutex mutex;
+  static std::map<std::pair<const ModelFamily*, TransformersVersion>, ConfigFields> known;
+  const std::scoped_lock lock(mutex);
+  const std::pair key(&family, version);
+  const auto found = known.find(key);
+  if (found != known.end()) return found->second;
+  return known.emplace(key, defaults_together(family, version)).first->second;
 }
 
 std::string_view canonical(const ModelFamily& family, std::string_view key) {
@@ -123,7 +136,7 @@ void fold_rope(const JsonValue& config, const RopeKeys& keys, const ConfigFields
 /// The config object as its class constructs it, and the model changes it.
 ConfigFields constructed(const JsonValue& config, const ModelFamily& family, const Model& model) {
   const TransformersVersion version = model.transformers;
-  const ConfigFields defaults = class_defaults(family, version);
+  const ConfigFields& defaults = class_defaults(family, version);
   ConfigFields fields = defaults;
   set_declared(config, family, version, fields);
   set_others(config, family, defaults, version, fields);
@@ -158,7 +171,7 @@ std::string in_quotes(std::string_view text) { return Json(text).dump(); }
 
 std::string config_text(const JsonValue& config, const Model& model) {
   const ModelFamily& family = family_of(model);
-  const ConfigFields defaults = class_defaults(family, model.transformers);
+  const ConfigFields& defaults = class_defaults(family, model.transformers);
   ConfigFields common;
   for (const auto& [key, value] : common_config_defaults(model.transformers).members())
     common.set(key, value);

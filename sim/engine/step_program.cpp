@@ -21,8 +21,13 @@ class Builder {
         lanes_(schedule.program.lanes.size()),
         lane_of_event_(rows.events) {
     program_.events = rows.events;
-    for (const StepRow& row : rows.rows)
+    std::vector<std::size_t> rows_of_lane(lanes_.size());
+    for (const StepRow& row : rows.rows) {
       if (row.kind == HostActionKind::record_event) lane_of_event_[row.subject] = row.lane;
+      if (row.kind != HostActionKind::dispatch) ++rows_of_lane[row.lane];
+    }
+    for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+      lanes_[lane].items.reserve(rows_of_lane[lane]);
   }
 
   StepProgram build() {
@@ -128,6 +133,9 @@ class Builder {
           waited[item.subject] = true;
     for (const HostSegment& segment : program_.segments)
       if (segment.event != HostSegment::no_event) waited[segment.event] = true;
+    std::size_t items = 0;
+    for (const LaneState& lane : lanes_) items += lane.items.size();
+    program_.items.reserve(items);
     for (const LaneState& lane : lanes_) {
       const auto begin = static_cast<std::uint32_t>(program_.items.size());
       for (const LaneItem& item : lane.items)
@@ -160,9 +168,8 @@ StepProgram step_program(const Schedule& schedule, int micro_batches) {
   if (schedule.steps.empty())
     throw Error({.where = "simulation", .what = "the schedule has no steps"});
   const Step& step = schedule.steps.back();
-  const StepRows rows = step_rows(schedule, step);
-  StepProgram program =
-      Builder(schedule, step, with_micro_batches(rows, schedule, micro_batches)).build();
+  const StepRows rows = with_micro_batches(step_rows(schedule, step), schedule, micro_batches);
+  StepProgram program = Builder(schedule, step, rows).build();
   // Steps of an arena's schedule are alike; others repeat from the third on.
   program.repetitions_to_steady = schedule.memory == MemorySource::arena ? 1 : 3;
   return program;

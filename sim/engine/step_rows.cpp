@@ -66,6 +66,7 @@ StepRows step_rows(const Schedule& schedule, const Step& step) {
     first = std::min(first, actions[i].subject);
     ++result.events;
   }
+  result.rows.reserve(step.actions.size());
   for (std::uint32_t i = step.actions.begin; i < step.actions.end; ++i) {
     const HostAction& action = actions[i];
     if (!keeps_time(action.kind)) continue;
@@ -81,12 +82,13 @@ StepRows step_rows(const Schedule& schedule, const Step& step) {
   return result;
 }
 
-StepRows with_micro_batches(const StepRows& step, const Schedule& schedule, int micro_batches) {
+StepRows with_micro_batches(StepRows step, const Schedule& schedule, int micro_batches) {
   if (micro_batches <= told_micro_batches) return step;
   const Renumbering events{.begin = cut_before(step, schedule, 1),
                            .end = cut_before(step, schedule, 2),
                            .extra = static_cast<std::uint32_t>(micro_batches - told_micro_batches)};
   StepRows result{.rows = {}, .events = step.events + events.extra * events.stretch()};
+  result.rows.reserve(step.rows.size() + events.extra * (events.end.row - events.begin.row));
   const auto add = [&](std::size_t begin, std::size_t end, std::uint32_t copy) {
     for (std::size_t i = begin; i < end; ++i) {
       StepRow row = step.rows[i];

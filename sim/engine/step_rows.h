@@ -32,6 +32,6 @@ inline constexpr int told_micro_batches = 3;
 /// The same step with `micro_batches` of them: those between the first and the last are as the
 /// second of the `told_micro_batches` that `rows` has. What waits for the micro-batch before it
 /// waits for that.
-StepRows with_micro_batches(const StepRows& rows, const Schedule& schedule, int micro_batches);
+StepRows with_micro_batches(StepRows rows, const Schedule& schedule, int micro_batches);
 
 }  // namespace shardscope

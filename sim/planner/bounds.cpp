@@ -74,6 +74,7 @@ struct ShardingBounds {
   PerStep once;          ///< in the last one
   Duration update;       ///< of the optimizer
   Duration host;         ///< in every micro-batch, beside what the model's operators take
+  Duration host_once;    ///< the same in the last one
 };
 
 Group group_of(int stride, int size) {
@@ -346,10 +347,12 @@ class ShardingBounder {
                                     trainable_, dtype, world_);
     const bool has_buckets = settings.stage == 2 || settings.accumulation_dtype != Dtype::float32;
     PerStep& reduced = settings.stage == 2 ? result.each : result.once;
-    if (has_buckets)
+    if (has_buckets) {
       reduce_buckets(settings, reduction, false, reduced);
-    else
+      (settings.stage == 2 ? result.host : result.host_once) = parts_of_owners(settings, sharding);
+    } else {
       reduced.communication.reductions = reduction;
+    }
     const Duration gather = time(OperationKind::all_gather, trainable_, dtype, world_);
     result.once.communication.gathers = gather;
     result.once.serial += gather;
@@ -362,21 +365,65 @@ class ShardingBounder {
     if (!settings.overlap_comm) result.states.gradients = sharding.per_rank.gradients;
   }
 
-  /// Of a bucket with several gradients stage 3 narrows each for each rank. A gradient to which any
-  /// other can be added is alone in its bucket only if it is the last one.
-  Duration narrowing(const DeepSpeedSettings& settings) const {
-    if (!settings.reduce_scatter) return {};
-    std::int64_t largest = 0, joined = 0;
-    for (const Parameter& parameter : inputs_.model.parameters)
-      if (parameter.trainable) largest = std::max(largest, parameter.elements());
-    for (const Parameter& parameter : inputs_.model.parameters)
-      joined +=
-          parameter.trainable && parameter.elements() + largest <= settings.reduce_bucket_elements;
+  /// Of an operator that issues nothing: a view, an empty tensor.
+  Duration dispatch() const {
     Schedule recorded;
     recorded.memory = MemorySource::caching_allocator;
     const DeviceClockOptions clock = clock_options(recorded, inputs_.profile);
-    const Duration view{std::min(clock.dispatch_ns(false), clock.dispatch_ns(true))};
-    return view * (std::max<std::int64_t>(0, joined - 1) * choice_.mesh.world());
+    return {std::min(clock.dispatch_ns(false), clock.dispatch_ns(true))};
+  }
+
+  /// Stages 1 and 2 take what is reduced apart for the ranks that own it: each part is narrowed and
+  /// viewed before the reduction, and again after it.
+  Duration parts_of_owners(const DeepSpeedSettings& settings, const ShardingPlan& sharding) const {
+    if (!settings.reduce_scatter || !settings.multi_rank_all_reduce ||
+        !settings.contiguous_gradients)
+      return {};
+    constexpr std::int64_t views = 4;
+    std::int64_t owners = 0;
+    for (const PlannedBucket& group : sharding.buckets)
+      if (group.shard_elements > 0)
+        owners += (group.elements + group.shard_elements - 1) / group.shard_elements;
+    return dispatch() * (views * owners);
+  }
+
+  /// Of a bucket with several gradients stage 3 narrows each for each rank, and fills up the parts
+  /// of ranks for which there is less of it. A gradient to which any other can be added is alone in
+  /// its bucket only if it is the last one.
+  Duration narrowing(const DeepSpeedSettings& settings) const {
+    if (!settings.reduce_scatter) return {};
+    const std::int64_t ranks = choice_.mesh.world();
+    std::int64_t largest = 0, parts = 0, most_parts = 0;
+    for (const Parameter& parameter : inputs_.model.parameters)
+      if (parameter.trainable) largest = std::max(largest, parameter.elements());
+    for (const Parameter& parameter : inputs_.model.parameters) {
+      const std::int64_t elements = parameter.elements();
+      if (!parameter.trainable || elements == 0 ||
+          elements + largest > settings.reduce_bucket_elements)
+        continue;
+      const std::int64_t part = (elements + ranks - 1) / ranks, whole = elements / part;
+      parts += ranks + (ranks - whole);
+      most_parts = std::max(most_parts, ranks + (ranks - whole));
+    }
+    return dispatch() * (parts - most_parts);
+  }
+
+  /// What stage 3 gathers together it narrows for each rank. With a prefetch bucket that no
+  /// parameter fills, and room for all of them, that is all of a forward but what the first module
+  /// needs, and a last one: at most two are gathered alone.
+  Duration prefetched_parts(const DeepSpeedSettings& settings, const ShardingPlan& sharding) const {
+    const std::int64_t bucket = settings.prefetch_bucket_elements;
+    if (bucket <= 0 || elements_ + bucket > settings.max_live_elements) return {};
+    std::int64_t parts = 0, most_parts = 0;
+    for (const PlannedPartition& partition : sharding.partitions) {
+      if (partition.persistent || partition.elements == 0) continue;
+      if (partition.elements >= bucket) return {};
+      const std::int64_t of_it =
+          (partition.elements + partition.shard_elements - 1) / partition.shard_elements;
+      parts += of_it;
+      most_parts = std::max(most_parts, of_it);
+    }
+    return dispatch() * std::max<std::int64_t>(0, parts - 2 * most_parts);
   }
 
   /// Stage 3 gathers what is not persistent for each forward. For each backward it gathers the same
@@ -386,7 +433,10 @@ class ShardingBounder {
     const Dtype dtype = zero_dtype();
     reduce_buckets(settings, time(OperationKind::reduce_scatter, trainable_, dtype, world_), true,
                    result.each);
+    const Duration prefetched = prefetched_parts(settings, sharding);
     result.host = narrowing(settings);
+    // The second copy has fewer parts.
+    (is_hybrid(choice_.sharding) ? result.host_once : result.host) += prefetched;
     std::int64_t gathered = 0, largest = 0;
     for (const PlannedPartition& partition : sharding.partitions) {
       if (partition.persistent) continue;
@@ -475,7 +525,8 @@ Bounds combined(const Choice& choice, const TrialInputs& inputs, const PlainStep
   SharingRules rules = sharing_rules(inputs.profile);
   if (native) rules.communicators_apart = false;
   return {.time = std::max(device_time(step, compute, plain.awaited * choice.micro_batches, rules),
-                           (plain.host + sharding.host) * choice.micro_batches),
+                           (plain.host + sharding.host) * choice.micro_batches +
+                               sharding.host_once),
           .memory = outside + between +
                     std::max(plain.activations + sharding.gathered + kept, states.gradients)};
 }

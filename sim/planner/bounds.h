@@ -25,8 +25,8 @@ struct Bounds {
 ///   C = gathers and reductions that the sharding needs at least, each as one collective
 ///   S = those of them, and copies, that the runtime puts on the stream that computes
 ///   time >= W + S + (C - S) (1 - 1 / compute_slowdown): compute is slowed while collectives run
-///   time >= C; time >= launches x launch time: the host, which under DeepSpeed's stage 3 also
-///             takes each gradient of a bucket apart for each rank
+///   time >= C; time >= launches x launch time: the host, which under DeepSpeed also takes what is
+///             reduced apart for each rank
 ///   memory >= P + OS + buffers + the most that activations and temporaries take in that forward
 ///             and backward
 ///   memory >= P + G + OS

@@ -49,12 +49,13 @@ Prediction predict(const Choice& choice, const TrialInputs& inputs) {
   return predict(schedule_of(choice, inputs), choice, inputs);
 }
 
-ChoiceFigures figures_of(const Choice& choice, const TrialInputs& inputs) {
+ChoiceFigures figures_of(const Choice& choice, const TrialInputs& inputs,
+                         const std::stop_token& stop) {
   if (is_pipelined(choice)) return figures_of_pipeline(choice, inputs);
   const bool has_many = choice.micro_batches > most_played;
   Choice few = choice;
   if (has_many) few.micro_batches = played;
-  Prediction prediction = predict(recording_of(few, inputs), few, inputs, false);
+  Prediction prediction = predict(recording_of(few, inputs, stop), few, inputs, false);
   ChoiceFigures figures{.summary = std::move(prediction.summary)};
   Summary& summary = figures.summary;
   if (summary.out_of_memory) return figures;
@@ -64,13 +65,13 @@ ChoiceFigures figures_of(const Choice& choice, const TrialInputs& inputs) {
   summary.step_time_low = Duration::from_seconds(seconds * band.low_factor);
   summary.step_time_high = Duration::from_seconds(seconds * band.high_factor);
   if (has_many && summary.fits)
-    restate(summary, try_out(choice, inputs).time,
+    restate(summary, try_out(choice, inputs, stop).time,
             static_cast<double>(choice.micro_batches) / played);
   return figures;
 }
 
-Summary summary_of(const Choice& choice, const TrialInputs& inputs) {
-  return figures_of(choice, inputs).summary;
+Summary summary_of(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop) {
+  return figures_of(choice, inputs, stop).summary;
 }
 
 }  // namespace shardscope::planner

@@ -1,6 +1,8 @@
 // What the simulator says of a choice: the same as of its training by `simulate`.
 #pragma once
 
+#include <stop_token>
+
 #include "sim/planner/choice.h"
 #include "sim/planner/trial.h"
 #include "sim/prediction/band.h"
@@ -24,8 +26,11 @@ struct ChoiceFigures {
 
 /// Of one choice, whatever the number of its micro-batches. Of more than 8 three are played with
 /// the allocator, from which on memory is the same, and the time is the trial's, which is made of
-/// three as well. Throws as `predict` does.
-ChoiceFigures figures_of(const Choice& choice, const TrialInputs& inputs);
-Summary summary_of(const Choice& choice, const TrialInputs& inputs);
+/// three as well. Throws as `predict` does. A `stop` ends the recording, as
+/// simulate_fully's.
+ChoiceFigures figures_of(const Choice& choice, const TrialInputs& inputs,
+                         const std::stop_token& stop = {});
+Summary summary_of(const Choice& choice, const TrialInputs& inputs,
+                   const std::stop_token& stop = {});
 
 }  // namespace shardscope::planner

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <iterator>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -240,13 +241,49 @@ std::optional<Schedule> schedule_between(const SizedRecording& smaller,
   }
 }
 
+namespace {
+
+/// How many of a group's parts hold elements of the parameter alone, as a law of the group's size.
+enum class WholeParts : std::uint8_t { all, all_but_one, share, other };
+
+/// The second copy is what all ranks' parts are, with their padding, in `ranks` parts.
+WholeParts whole_parts(std::int64_t elements, std::int64_t world, std::int64_t ranks) {
+  const std::int64_t padded = (elements + world - 1) / world * world;
+  if (elements == padded) return WholeParts::all;
+  if (padded - elements < padded / ranks) return WholeParts::all_but_one;
+  const bool is_share = elements * ranks % padded == 0 && elements * ranks >= padded;
+  return is_share ? WholeParts::share : WholeParts::other;
+}
+
+}  // namespace
+
+int largest_group(int world) { return world < 2 ? 1 : world / smallest_divisor(world); }
+
+std::optional<int> smallest_alike_group(const Choice& choice, const Model& model) {
+  if (choice.runtime != Runtime::deepspeed || choice.sharding != ShardingStrategy::hybrid_shard)
+    return std::nullopt;
+  const int world = choice.mesh.world();
+  std::set<std::int64_t> sizes;
+  for (const Parameter& parameter : model.parameters) sizes.insert(parameter.elements());
+  std::optional<int> smallest;
+  for (int ranks = largest_group(world); ranks > 1; --ranks) {
+    if (world % ranks != 0) continue;
+    const bool is_alike = std::ranges::all_of(sizes, [&](std::int64_t elements) {
+      const WholeParts parts = whole_parts(elements, world, ranks);
+      return parts != WholeParts::other &&
+             parts == whole_parts(elements, world, largest_group(world));
+    });
+    if (!is_alike) break;
+    smallest = ranks;
+  }
+  return smallest;
+}
+
 bool mesh_only_sizes(const Choice& choice, const Model& model) {
   const Mesh& mesh = choice.mesh;
-  return choice.runtime == Runtime::deepspeed &&
-         choice.sharding == ShardingStrategy::hybrid_shard && mesh.shard > 1 &&
-         mesh.replicate > 1 && std::ranges::all_of(model.parameters, [&](const Parameter& p) {
-           return p.elements() % mesh.world() == 0;
-         });
+  if (mesh.shard < 2 || mesh.replicate < 2) return false;
+  const std::optional<int> smallest = smallest_alike_group(choice, model);
+  return smallest && mesh.shard >= *smallest;
 }
 
 MeshRecordings::Known& MeshRecordings::latest(const std::string& name) {
@@ -333,13 +370,12 @@ std::shared_ptr<const Schedule> MeshRecordings::of(const Family& family, int ran
   if (larger != all.end() && larger->ranks == ranks) return larger->schedule;
   if (all.empty() || !known.is_alike) return recorded(ranks).schedule;
   // Between the one that is there and the last on the other side lie most that may be asked for.
-  const int smallest = smallest_divisor(family.world), largest = family.world / smallest;
-  const int last = larger == all.end() ? largest : smallest;
+  const int last = larger == all.end() ? family.largest : family.smallest;
   const bool is_between = larger != all.begin() && larger != all.end();
   if (!is_between && ranks == last) return recorded(ranks).schedule;
   try {
-    const SizedRecording above = larger != all.end() ? *larger : recorded(largest);
-    const SizedRecording below = larger != all.begin() ? *std::prev(larger) : recorded(smallest);
+    const SizedRecording above = larger != all.end() ? *larger : recorded(family.largest);
+    const SizedRecording below = larger != all.begin() ? *std::prev(larger) : recorded(family.smallest);
     if (std::optional<Schedule> schedule = schedule_between(below, above, ranks))
       return std::make_shared<const Schedule>(std::move(*schedule));
   } catch (const Error& error) {

@@ -36,10 +36,19 @@ struct SizedRecording {
 std::optional<Schedule> schedule_between(const SizedRecording& smaller,
                                          const SizedRecording& larger, int ranks);
 
-/// Whether a mesh changes nothing but sizes in the program of this choice: DeepSpeed's second copy
-/// of the parameters (zero_hpz_partition_size), where the ranks of the world have equal parts of
-/// every parameter. Then nothing is padded, and a part has elements / ranks. A branch that compares
+/// Of a job of so many ranks, in equal groups: less than all of them.
+int largest_group(int world);
+
+/// The smallest group from which on a mesh changes nothing but sizes in the program of this choice,
+/// up to the largest group: DeepSpeed's second copy of the parameters (zero_hpz_partition_size).
+/// A part of it has padded elements / ranks. Parts that are whole grow with the ranks, or are all
+/// but one, and so a number of them is a + b x ranks. None: from no size on. A branch that compares
 /// a size with a limit goes in between as it does at both ends, where it goes the same way.
+/// Example: 768 elements over 1,024 ranks: a part of 4 ranks has 256, and 3 are whole; one of 2
+/// ranks has 512, and one is whole, beside half of one. So 4.
+std::optional<int> smallest_alike_group(const Choice& choice, const Model& model);
+
+/// Whether the choice's own mesh is one of these.
 bool mesh_only_sizes(const Choice& choice, const Model& model);
 
 /// Keeps the recordings of the families that were used last. Safe to use from several threads.
@@ -48,7 +57,7 @@ class MeshRecordings {
   /// A choice that `mesh_only_sizes`, without its mesh.
   struct Family {
     std::string name;  ///< equal for choices that differ in their mesh alone
-    int world = 1;
+    int smallest = 1, largest = 1;  ///< groups that differ in nothing but sizes
     std::function<Schedule(int ranks)> record;
   };
   /// The recording of the family with groups of `ranks`. Throws as its `record` does.

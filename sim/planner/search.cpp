@@ -58,7 +58,7 @@ class Search {
         explore();
       } while (try_contenders());
     } while (!rehearse_places() && !result_.interrupted);
-    if (result_.interrupted) rehearse_best_so_far();
+    if (result_.interrupted && options_.best_after_stop) rehearse_best_so_far();
     settle_the_rest();
     add_wanted();
     return std::move(result_);
@@ -436,12 +436,22 @@ class Search {
     for_each_index(rehearsed.size(), options_.threads, [&](std::size_t i) {
       if (options_.stop.stop_requested()) return;
       Contender& contender = contenders_[rehearsed[i]];
-      contender.full.emplace(simulate_fully(choices_[contender.choice], inputs_));
+      try {
+        contender.full.emplace(
+            simulate_fully(choices_[contender.choice], inputs_, options_.stop));
+      } catch (const Error& error) {
+        if (error.code() != ExitCode::interrupted) throw;
+      }
     });
     result_.interrupted = result_.interrupted || options_.stop.stop_requested();
     bool all_fit = true;
     while (drop_places_that_do_not_fit()) all_fit = false;
     return all_fit;
+  }
+
+  std::size_t cores() const {
+    return std::max(1U, options_.threads > 0 ? options_.threads
+                                             : std::thread::hardware_concurrency());
   }
 
   /// The places that were not played yet. Where cores are idle, also what stands behind a place
@@ -450,9 +460,7 @@ class Search {
     std::vector<std::size_t> result;
     for (const std::size_t place : leaders())
       if (!contenders_[place].full) result.push_back(place);
-    const std::size_t cores =
-        options_.threads > 0 ? options_.threads : std::thread::hardware_concurrency();
-    for (std::size_t i = 0; i < contenders_.size() && !result.empty() && result.size() < cores;
+    for (std::size_t i = 0; i < contenders_.size() && !result.empty() && result.size() < cores();
          ++i) {
       const Contender& contender = contenders_[i];
       const bool has_lost = options_.kind ? kinds_beyond_memory_.contains(kinds_[contender.choice])
@@ -475,20 +483,32 @@ class Search {
     return drop([&](const Contender& c) { return unfit.contains(c.choice); }) > 0;
   }
 
-  /// Of a stopped search: plays from the best on until one fits. The user is waiting for the end,
-  /// so after a few only those that leave the allocator much room are played.
+  /// Of a stopped search: plays from the best on until one fits, as many at a time as there are
+  /// cores. The user is waiting for the end, so after a few only those that leave the allocator much
+  /// room are played.
   void rehearse_best_so_far() {
-    constexpr int at_once = 3;
+    constexpr std::size_t at_once = 3;
     const Bytes roomy{capacity().count / 4 * 3};
-    int played = 0;
-    for (Contender& contender : contenders_) {
-      const bool is_roomy = capacity() == Bytes{} || contender.trial.needed() <= roomy;
-      if (!contender.full) {
-        if (played >= at_once && !is_roomy) continue;
-        ++played;
-        contender.full.emplace(simulate_fully(choices_[contender.choice], inputs_));
+    const auto is_roomy = [&](const Contender& contender) {
+      return capacity() == Bytes{} || contender.trial.needed() <= roomy;
+    };
+    std::size_t played = 0;
+    bool one_fits = false;
+    for (std::size_t next = 0; next < contenders_.size() && !one_fits;) {
+      std::vector<std::size_t> some;
+      for (; next < contenders_.size() && some.size() < cores() && !one_fits; ++next) {
+        const Contender& contender = contenders_[next];
+        if (contender.full)
+          one_fits = contender.full->fits;
+        else if (played + some.size() < at_once || is_roomy(contender))
+          some.push_back(next);
       }
-      if (contender.full->fits) break;
+      played += some.size();
+      for_each_index(some.size(), options_.threads, [&](std::size_t i) {
+        Contender& contender = contenders_[some[i]];
+        contender.full.emplace(simulate_fully(choices_[contender.choice], inputs_));
+      });
+      for (const std::size_t i : some) one_fits = one_fits || contenders_[i].full->fits;
     }
     drop([](const Contender& c) { return c.full && !c.full->fits; });
     std::stable_partition(contenders_.begin(), contenders_.end(),

@@ -40,7 +40,8 @@ struct SearchOptions {
   std::vector<std::size_t> wanted = {};
   /// Called by the searching thread now and then.
   std::function<void(const Progress&)> on_progress = {};
-  std::stop_token stop = {};  ///< the best so far is returned
+  std::stop_token stop = {};
+  bool best_after_stop = true;  ///< a stopped search plays the best so far; false: nothing more
 };
 
 /// Why a choice is not ranked.

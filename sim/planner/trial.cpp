@@ -26,21 +26,30 @@
 namespace shardscope::planner {
 namespace {
 
-/// Ends a recording once a stop is asked for.
+/// Ends a recording once a stop is asked for. `other`, if any, is told all, too.
 class StoppedRecording final : public eager::ProgramListener {
  public:
-  explicit StoppedRecording(std::stop_token stop) : stop_(std::move(stop)) {}
-  void on_program(const Schedule&) override {
+  explicit StoppedRecording(std::stop_token stop, eager::ProgramListener* other = nullptr)
+      : stop_(std::move(stop)), other_(other) {}
+  void on_program(const Schedule& so_far) override {
     if (stop_.stop_requested()) throw Error({.what = "stopped", .code = ExitCode::interrupted});
+    if (other_ != nullptr) other_->on_program(so_far);
   }
 
  private:
   std::stop_token stop_;
+  eager::ProgramListener* other_;
 };
 
 Schedule native(const Choice& choice, const TrialInputs& inputs) {
   return native_schedule(native_training(choice, inputs.model, inputs.training), 0,
                          inputs.native_target);
+}
+
+bool is_zero3(const Choice& choice) {
+  return choice.runtime == Runtime::deepspeed &&
+         (choice.sharding == ShardingStrategy::full_shard ||
+          choice.sharding == ShardingStrategy::hybrid_shard);
 }
 
 /// Most runtimes repeat their second step; DDP builds its buckets anew in it, and ZeRO-3 goes by
@@ -49,14 +58,23 @@ Schedule native(const Choice& choice, const TrialInputs& inputs) {
 eager::RecordedSteps trial_steps(const Choice& choice) {
   static constexpr std::array soon{"1", "steady"};
   constexpr int settling = 2;
-  const bool is_zero3 =
-      choice.runtime == Runtime::deepspeed && (choice.sharding == ShardingStrategy::full_shard ||
-                                               choice.sharding == ShardingStrategy::hybrid_shard);
   const bool settles_later =
-      choice.runtime == Runtime::ddp || (is_zero3 && choice.micro_batches == 1);
+      choice.runtime == Runtime::ddp || (is_zero3(choice) && choice.micro_batches == 1);
   return {.labels = settles_later ? std::span<const char* const>(eager::training_steps) : soon,
           .left_out = std::max(0, choice.micro_batches - settling),
           .shapes = false};
+}
+
+/// Whether the third step repeats the second row by row. What ZeRO-3 has under way is limited, and
+/// two steps may not get there. FSDP1's rate limiter waits once two units were freed: it does from
+/// the first step on where several micro-batches free more units than that.
+bool repeats_second_step(const Choice& choice, const Model& model) {
+  if (choice.runtime == Runtime::ddp || is_zero3(choice)) return false;
+  if (choice.runtime != Runtime::fsdp1) return true;
+  constexpr int enough_units = 3;
+  const auto blocks = std::ssize(eager::checkpointing_of(model, {.every = 1}).modules);
+  return choice.micro_batches > 1 && choice.blocks_per_unit > 0 &&
+         blocks >= enough_units * choice.blocks_per_unit;
 }
 
 /// The same with as many micro-batches as have to be recorded.
@@ -163,7 +181,8 @@ std::shared_ptr<const Schedule> recorded_for_trial(const Choice& choice, const T
   if (shared == nullptr) return std::make_shared<const Schedule>(record(choice.mesh.shard));
   return shared->of({.name = fmt::format("{}; {} ranks; {} parameters", text_of(with(1)), world,
                                          inputs.model.parameters.size()),
-                     .world = world,
+                     .smallest = *smallest_alike_group(choice, inputs.model),
+                     .largest = largest_group(world),
                      .record = record},
                     choice.mesh.shard);
 }
@@ -232,12 +251,13 @@ class FirstStepRehearsal final : public eager::ProgramListener {
 
 }  // namespace
 
-FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs) {
+FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs,
+                              const std::stop_token& stop) {
   if (is_pipelined(choice)) return simulate_pipeline(choice, inputs);
   const Choice recorded = told(choice);
   FirstStepRehearsal first(inputs, world_of(choice));
   try {
-    Schedule schedule = recording_of(recorded, inputs, &first);
+    Schedule schedule = recording_of(recorded, inputs, stop, &first);
     const FullSimulation result = played_fully(schedule, inputs);
     if (result.fits && inputs.findings != nullptr)
       inputs.findings->keep_recording(recorded, std::move(schedule));
@@ -247,13 +267,15 @@ FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs) {
   }
 }
 
-Schedule recording_of(const Choice& choice, const TrialInputs& inputs,
+Schedule recording_of(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop,
                       eager::ProgramListener* listener) {
   if (inputs.findings != nullptr)
     if (std::optional<Schedule> kept = inputs.findings->take_recording(choice))
       return std::move(*kept);
   if (choice.runtime == Runtime::native || choice.torchtitan) return schedule_of(choice, inputs);
-  return schedule_of(pytorch_training(choice, inputs), inputs.model, inputs.config, {}, listener);
+  StoppedRecording stopped(stop, listener);
+  return schedule_of(pytorch_training(choice, inputs), inputs.model, inputs.config,
+                     {.repeats = repeats_second_step(choice, inputs.model)}, &stopped);
 }
 
 }  // namespace shardscope::planner

@@ -80,12 +80,16 @@ struct FullSimulation {
   bool is_part = false;  ///< of the first step alone
 };
 /// Where it fits, the inputs' findings keep the recording. Where the first step under PyTorch does
-/// not fit, the figures are those up to its end.
-FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs);
+/// not fit, the figures are those up to its end. A `stop` ends the recording, as schedule_of's, but
+/// of pipelines, the native runtime and torchtitan.
+FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs,
+                              const std::stop_token& stop = {});
 
 /// The choice's schedule with all steps: what the inputs' findings keep of it, which they let go,
-/// or else recorded: `listener`, if any, is told as it grows, and may end it by throwing.
+/// or else recorded: `listener`, if any, is told as it grows, and may end it by throwing. A `stop`
+/// ends the recording, as simulate_fully's.
 Schedule recording_of(const Choice& choice, const TrialInputs& inputs,
+                      const std::stop_token& stop = {},
                       eager::ProgramListener* listener = nullptr);
 
 }  // namespace shardscope::planner

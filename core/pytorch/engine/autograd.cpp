@@ -107,7 +107,7 @@ namespace {
 
 /// Takes a node's edges; nodes that nobody else holds are to go next. torch/csrc/autograd/node.cpp,
 /// gatherFunctions: no recursion, however long the graph.
-void gather(Node& node, std::vector<Edge>& edges, std::vector<NodeRef>& to_go) {
+void gather(Node& node, Edges& edges, std::vector<NodeRef>& to_go) {
   node.release_saved();
   for (Edge& edge : edges)
     if (edge.valid() && edge.node->references() == 1)
@@ -135,8 +135,8 @@ bool any_requires_grad(const Session& s, std::span<const Tensor* const> tensors)
          });
 }
 
-std::vector<Edge> next_edges_of(Session& s, std::span<const Tensor* const> tensors) {
-  std::vector<Edge> edges;
+Edges next_edges_of(Session& s, std::span<const Tensor* const> tensors) {
+  Edges edges;
   edges.reserve(tensors.size());
   for (const Tensor* tensor : tensors)
     edges.push_back(tensor->defined() ? gradient_edge_if_any(s, *tensor) : Edge{});

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/pytorch/engine/few.h"
 #include "core/pytorch/engine/reference.h"
 #include "core/pytorch/engine/session.h"
 #include "core/pytorch/engine/tensor.h"
@@ -27,6 +28,7 @@ struct Edge {
   std::uint32_t input_number = 0;
   bool valid() const { return static_cast<bool>(node); }
 };
+using Edges = Few<Edge, 3>;
 
 /// What a node expects of its gradient: the tensor that it made in forward.
 struct InputMetadata {
@@ -53,6 +55,13 @@ class SavedTensor {
   void release();
 
  private:
+  /// What hooks made of it.
+  struct Packed {
+    std::shared_ptr<void> value;
+    std::shared_ptr<SavedTensorHooks> hooks;
+    Edge origin;  ///< of an input: its grad_fn
+  };
+
   std::string_view field_;
   std::int32_t index_ = -1;
   bool is_output_;
@@ -61,9 +70,7 @@ class SavedTensor {
   bool requires_grad_ = false;
   std::uint32_t output_number_ = 0;
   Tensor data_;
-  Edge origin_;  ///< of a packed input: its grad_fn
-  std::shared_ptr<SavedTensorHooks> hooks_;
-  std::shared_ptr<void> packed_;
+  std::unique_ptr<Packed> packed_;
 };
 
 /// Node.register_prehook: may change the gradients that come in.
@@ -98,13 +105,14 @@ class Node : public Counted {
   const Module* module() const { return module_; }
   bool is_accumulate() const { return sequence_ == accumulate_sequence; }
 
-  const std::vector<Edge>& next_edges() const { return next_; }
-  void set_next_edges(std::vector<Edge> edges) { next_ = std::move(edges); }
+  const Edges& next_edges() const { return next_; }
+  void set_next_edges(Edges edges) { next_ = std::move(edges); }
   /// Whether the gradient of forward input `i` is wanted.
   bool needs(std::size_t i) const { return i < next_.size() && next_[i].valid(); }
   bool needs_any() const;
 
-  const std::vector<InputMetadata>& inputs() const { return inputs_; }
+  using Inputs = Few<InputMetadata, 1>;
+  const Inputs& inputs() const { return inputs_; }
   std::uint32_t add_input(const InputMetadata& metadata);
   InputMetadata& input(std::size_t number) { return inputs_[number]; }
   StreamId stream() const;  ///< of its first input
@@ -117,7 +125,8 @@ class Node : public Counted {
   void save_output(Session& s, std::string_view field, const Tensor& tensor);
   void save_output_listed(Session& s, std::string_view field, std::int32_t index,
                           const Tensor& tensor);
-  const std::vector<SavedTensor>& saved() const { return saved_; }
+  using Saved = Few<SavedTensor, 3>;
+  const Saved& saved() const { return saved_; }
   /// By field; None if nothing was saved under it.
   Tensor saved(Session& s, std::string_view field);
   Tensor saved_listed(Session& s, std::string_view field, std::int32_t index);
@@ -140,9 +149,9 @@ class Node : public Counted {
   std::string_view name_;
   std::uint64_t sequence_;
   const Module* module_;
-  std::vector<Edge> next_;
-  std::vector<InputMetadata> inputs_;
-  std::vector<SavedTensor> saved_;
+  Edges next_;
+  Inputs inputs_;
+  Saved saved_;
   std::unique_ptr<NodeHooks> hooks_;
   // The engine's notes while a backward runs through here.
   std::uint64_t task_ = 0;
@@ -167,7 +176,7 @@ using TensorPointers = std::initializer_list<const Tensor*>;
 /// Whether an operator on these makes a node: grad mode is on and one requires grad.
 bool any_requires_grad(const Session& s, std::span<const Tensor* const> tensors);
 /// torch::autograd::collect_next_edges.
-std::vector<Edge> next_edges_of(Session& s, std::span<const Tensor* const> tensors);
+Edges next_edges_of(Session& s, std::span<const Tensor* const> tensors);
 /// The node that a gradient of this tensor goes to; of a leaf its AccumulateGrad, made on demand.
 /// torch::autograd::impl::gradient_edge.
 Edge gradient_edge(Session& s, const Tensor& tensor);

@@ -87,7 +87,7 @@ void add_to(Session& s, Tensor& place, Tensor gradient, bool never_in_place = fa
 }
 
 /// torch::autograd::validate_outputs: a gradient takes the shape and dtype of what it is for.
-void make_valid(Session& s, const std::vector<Edge>& edges, Tensors& gradients) {
+void make_valid(Session& s, const Edges& edges, Tensors& gradients) {
   for (std::size_t i = 0; i < gradients.size() && i < edges.size(); ++i) {
     if (!edges[i].valid() || !gradients[i].defined()) continue;
     const InputMetadata& expected = edges[i].node->inputs()[edges[i].input_number];
@@ -215,8 +215,8 @@ void Engine::capture(GraphTask& task, Node& node) {
 
 /// task_should_compute_output: while a node runs, the edges on no way to what a gradient is asked
 /// for are not there. Returns all of them.
-std::vector<Edge> Engine::hide_unwanted_edges(const GraphTask& task, Node& node) {
-  std::vector<Edge> all = node.next_;
+Edges Engine::hide_unwanted_edges(const GraphTask& task, Node& node) {
+  Edges all = node.next_;
   for (Edge& edge : node.next_)
     if (edge.valid() && !task.states[edge.node->slot_].takes_gradients()) edge.node.reset();
   return all;
@@ -229,7 +229,7 @@ void Engine::evaluate(GraphTask& task, const NodeRef& node) {
     task.states[node->slot_].buffer.clear();
     return;
   }
-  std::vector<Edge> all_edges;
+  Edges all_edges;
   if (!task.inputs.empty()) all_edges = hide_unwanted_edges(task, *node);
   const Scoped<Node*> current(current_, node.get());
   s_.tell([&](Observer& o) { o.on_node_begin(s_, *node); });

@@ -60,7 +60,7 @@ class Engine {
                             const Tensors& gradients);
   void note_needed(GraphTask& task, const std::vector<Edge>& inputs);
   void capture(GraphTask& task, Node& node);
-  std::vector<Edge> hide_unwanted_edges(const GraphTask& task, Node& node);
+  Edges hide_unwanted_edges(const GraphTask& task, Node& node);
   void start(GraphTask& task, const std::vector<NodeRef>& roots);
   void finish(GraphTask& task);
   void restore(GraphTask& task);

@@ -1,14 +1,20 @@
 // Counted references, as Python's and c10's: an object goes when the last one is let go.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
 namespace shardscope::eager {
 
 /// Base of what is counted. Not for several threads: a session and all it holds belong to one.
+/// A recording makes and lets go of hundreds of thousands of a few sizes: the thread keeps their
+/// memory for the next ones.
 class Counted {
  public:
+  static void* operator new(std::size_t bytes);
+  static void operator delete(void* memory, std::size_t bytes) noexcept;
+
   Counted() = default;
   Counted(const Counted&) = delete;
   Counted& operator=(const Counted&) = delete;

@@ -9,10 +9,11 @@ SavedTensor::SavedTensor(Session& s, std::string_view field, const Tensor& tenso
   requires_grad_ = tensor.requires_grad();
   if (!s.saved_tensor_hooks.empty() && !tensor->wrapped_number) {
     output_number_ = tensor->output_number;
-    if (!is_output_) origin_ = gradient_edge_if_any(s, tensor);
-    hooks_ = s.saved_tensor_hooks.back();
+    packed_ = std::make_unique<Packed>();
+    if (!is_output_) packed_->origin = gradient_edge_if_any(s, tensor);
+    packed_->hooks = s.saved_tensor_hooks.back();
     const NoGrad no_grad(s);
-    packed_ = hooks_->pack(s, tensor);
+    packed_->value = packed_->hooks->pack(s, tensor);
     return;
   }
   if (!is_output_ || was_leaf_) {
@@ -26,13 +27,13 @@ SavedTensor::SavedTensor(Session& s, std::string_view field, const Tensor& tenso
 }
 
 Tensor SavedTensor::unpack(Session& s, const NodeRef& owner) const {
-  if (!hooks_ && !detached_) return data_;
-  const Tensor data = hooks_ ? hooks_->unpack(s, packed_) : data_;
+  if (!packed_ && !detached_) return data_;
+  const Tensor data = packed_ ? packed_->hooks->unpack(s, packed_->value) : data_;
   // Data that nothing is attached to are handed on as they are.
   if (was_leaf_ && !requires_grad_ && !data.requires_grad()) return data;
   Tensor variable = shallow_detach(s, data);
   if (!was_leaf_) {
-    variable->grad_fn = origin_.valid() ? origin_.node : owner;
+    variable->grad_fn = packed_ && packed_->origin.valid() ? packed_->origin.node : owner;
     variable->output_number = output_number_;
   } else {
     variable->requires_grad_flag = requires_grad_;
@@ -42,8 +43,6 @@ Tensor SavedTensor::unpack(Session& s, const NodeRef& owner) const {
 
 void SavedTensor::release() {
   data_.reset();
-  origin_ = {};
-  hooks_.reset();
   packed_.reset();
 }
 

@@ -10,26 +10,8 @@
 
 namespace shardscope::eager {
 
-Tensor::Tensor(Ref<TensorImpl> impl) : impl_(std::move(impl)) {}
-Tensor::Tensor(const Tensor&) = default;
-Tensor::Tensor(Tensor&&) noexcept = default;
-Tensor& Tensor::operator=(const Tensor&) = default;
-Tensor& Tensor::operator=(Tensor&&) noexcept = default;
-Tensor::~Tensor() = default;
-
-Dtype Tensor::dtype() const { return impl_->layout.dtype; }
-Device Tensor::device() const { return impl_->storage->device(); }
-const Dims& Tensor::sizes() const { return impl_->layout.sizes; }
-const Dims& Tensor::strides() const { return impl_->layout.strides; }
-std::int64_t Tensor::size(int dim) const { return sizes()[dim]; }
-int Tensor::dim() const { return sizes().size(); }
 std::int64_t Tensor::numel() const { return sizes().product(); }
 Bytes Tensor::bytes() const { return bytes_of(numel(), dtype()); }
-bool Tensor::requires_grad() const { return impl_->requires_grad(); }
-bool Tensor::is_leaf() const { return impl_->is_leaf(); }
-const Storage& Tensor::storage() const { return impl_->storage; }
-const Ref<Node>& Tensor::grad_fn() const { return impl_->grad_fn; }
-const Tensor& Tensor::grad() const { return impl_->grad; }
 void Tensor::set_grad(Tensor gradient) const {
   if (gradient) gradient.storage()->tag.category = MemoryCategory::gradients;
   impl_->grad = std::move(gradient);

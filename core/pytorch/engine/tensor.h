@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/dtype.h"
@@ -28,12 +29,12 @@ using PostAccumulateHook = std::function<void(Session&, const Tensor& leaf)>;
 class Tensor {
  public:
   Tensor() = default;
-  explicit Tensor(Ref<TensorImpl> impl);
-  Tensor(const Tensor&);
-  Tensor(Tensor&&) noexcept;
-  Tensor& operator=(const Tensor&);
-  Tensor& operator=(Tensor&&) noexcept;
-  ~Tensor();
+  inline explicit Tensor(Ref<TensorImpl> impl);
+  inline Tensor(const Tensor&);
+  inline Tensor(Tensor&&) noexcept;
+  inline Tensor& operator=(const Tensor&);
+  inline Tensor& operator=(Tensor&&) noexcept;
+  inline ~Tensor();
 
   bool defined() const { return static_cast<bool>(impl_); }
   explicit operator bool() const { return defined(); }
@@ -42,23 +43,23 @@ class Tensor {
   TensorImpl* impl() const { return impl_.get(); }
   TensorImpl* operator->() const { return impl_.get(); }
 
-  Dtype dtype() const;
-  Device device() const;
-  const Dims& sizes() const;
-  const Dims& strides() const;
-  std::int64_t size(int dim) const;  ///< negative: from the end
-  int dim() const;
+  inline Dtype dtype() const;
+  inline Device device() const;
+  inline const Dims& sizes() const;
+  inline const Dims& strides() const;
+  inline std::int64_t size(int dim) const;  ///< negative: from the end
+  inline int dim() const;
   std::int64_t numel() const;
   Bytes bytes() const;  ///< elements times element size
-  bool requires_grad() const;
-  bool is_leaf() const;
+  inline bool requires_grad() const;
+  inline bool is_leaf() const;
   bool is_contiguous() const;
   bool is_floating_point() const;
   /// What autograd takes it for: of data in float8 the dtype that was cast.
   Dtype shown_dtype() const;
-  const Storage& storage() const;
-  const Ref<Node>& grad_fn() const;
-  const Tensor& grad() const;
+  inline const Storage& storage() const;
+  inline const Ref<Node>& grad_fn() const;
+  inline const Tensor& grad() const;
   /// Python's `t.grad = g`.
   void set_grad(Tensor gradient) const;
   /// requires_grad_(), of a leaf.
@@ -123,6 +124,25 @@ class TensorImpl : public Counted {
   ~TensorImpl();
   void release_last();
 };
+
+Tensor::Tensor(Ref<TensorImpl> impl) : impl_(std::move(impl)) {}
+Tensor::Tensor(const Tensor&) = default;
+Tensor::Tensor(Tensor&&) noexcept = default;
+Tensor& Tensor::operator=(const Tensor&) = default;
+Tensor& Tensor::operator=(Tensor&&) noexcept = default;
+Tensor::~Tensor() = default;
+
+Dtype Tensor::dtype() const { return impl_->layout.dtype; }
+Device Tensor::device() const { return impl_->storage->device(); }
+const Dims& Tensor::sizes() const { return impl_->layout.sizes; }
+const Dims& Tensor::strides() const { return impl_->layout.strides; }
+std::int64_t Tensor::size(int dim) const { return sizes()[dim]; }
+int Tensor::dim() const { return sizes().size(); }
+bool Tensor::requires_grad() const { return impl_->requires_grad(); }
+bool Tensor::is_leaf() const { return impl_->is_leaf(); }
+const Storage& Tensor::storage() const { return impl_->storage; }
+const Ref<Node>& Tensor::grad_fn() const { return impl_->grad_fn; }
+const Tensor& Tensor::grad() const { return impl_->grad; }
 
 /// A position among a tensor's or a node's hooks, to remove one again.
 struct HookHandle {

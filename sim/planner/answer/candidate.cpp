@@ -16,8 +16,8 @@ double gpu_hours_of(const Summary& summary) {
 
 }  // namespace
 
-Candidate candidate_of(const Choice& choice, const Basis& basis) {
-  ChoiceFigures figures = figures_of(choice, basis.trials);
+Candidate candidate_of(const Choice& choice, const Basis& basis, const std::stop_token& stop) {
+  ChoiceFigures figures = figures_of(choice, basis.trials, stop);
   Candidate candidate{
       .choice = choice, .summary = std::move(figures.summary), .moves = figures.moves};
   candidate.summary.margin = basis.inputs.margin;

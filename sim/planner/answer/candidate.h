@@ -25,7 +25,7 @@ struct Candidate {
 };
 
 /// Predicts the choice. Throws as `summary_of` does.
-Candidate candidate_of(const Choice& choice, const Basis& basis);
+Candidate candidate_of(const Choice& choice, const Basis& basis, const std::stop_token& stop = {});
 
 /// Less of its device stays free than is usual, as --margin may ask.
 bool has_small_margin(const Summary& summary);

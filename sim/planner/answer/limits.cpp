@@ -20,7 +20,8 @@ Choice with_few_micro_batches(Choice choice) {
   return choice;
 }
 
-bool fits_with_length(const Choice& choice, std::int64_t length, const Basis& basis) {
+bool fits_with_length(const Choice& choice, std::int64_t length, const Basis& basis,
+                      const std::stop_token& stop) {
   const TrialInputs& on = basis.trials;
   Training training = on.training;
   training.length = length;
@@ -28,7 +29,7 @@ bool fits_with_length(const Choice& choice, std::int64_t length, const Basis& ba
                            on.costs, on.native_target, on.allocator};
   try {
     return is_pipelined(choice) ? pipeline_fits(choice, longer)
-                                : simulate_fully(choice, longer).fits;
+                                : simulate_fully(choice, longer, stop).fits;
   } catch (const Error&) {
     return false;
   }
@@ -43,7 +44,7 @@ void set_longest(const Candidate& candidate, const Basis& basis, const std::stop
   const Choice choice = with_few_micro_batches(candidate.choice);
   const std::int64_t longest =
       longest_that_fits(asked, std::max(asked, most), [&](std::int64_t length) {
-        return !stop.stop_requested() && fits_with_length(choice, length, basis);
+        return !stop.stop_requested() && fits_with_length(choice, length, basis, stop);
       });
   if (stop.stop_requested()) return;
   limits.longest = longest;

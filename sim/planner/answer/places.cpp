@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/error.h"
 #include "sim/planner/parallel.h"
 #include "traces/memory_fit.h"
 
@@ -31,6 +32,16 @@ bool is_plain(const Choice& choice) {
          !choice.reduces_every_micro_batch && !prefetches_more;
 }
 
+/// None after a stop.
+std::optional<Candidate> candidate_unless_stopped(const Choice& choice, const Basis& basis,
+                                                  const std::stop_token& stop) try {
+  if (stop.stop_requested()) return std::nullopt;
+  return candidate_of(choice, basis, stop);
+} catch (const Error& error) {
+  if (error.code() != ExitCode::interrupted) throw;
+  return std::nullopt;
+}
+
 SearchResult fastest_within(Bytes memory, const std::vector<Choice>& choices, const Basis& basis,
                             const Watcher& watcher) {
   HardwareProfile smaller = basis.inputs.profile;
@@ -39,7 +50,7 @@ SearchResult fastest_within(Bytes memory, const std::vector<Choice>& choices, co
   const TrialInputs trials{on.model,    on.config,        on.training,  smaller,
                            on.costs,    on.native_target, on.allocator, Bytes{},
                            on.findings, on.host_memory};
-  return search(choices, trials, {.places = 1, .stop = watcher.stop});
+  return search(choices, trials, {.places = 1, .stop = watcher.stop, .best_after_stop = false});
 }
 
 bool dominates(const Summary& a, const Summary& b) {
@@ -53,8 +64,11 @@ std::vector<Candidate> ranked_candidates(const Weighed& weighed, const Basis& ba
                                          const std::stop_token& stop) {
   std::vector<std::optional<Candidate>> predicted(weighed.ranked.size());
   for_each_index(predicted.size(), 0, [&](std::size_t i) {
-    if (i == 0 || !stop.stop_requested())
-      predicted[i] = candidate_of(weighed.choices[weighed.ranked[i]], basis);
+    const Choice& choice = weighed.choices[weighed.ranked[i]];
+    if (i == 0)
+      predicted[i] = candidate_of(choice, basis);
+    else
+      predicted[i] = candidate_unless_stopped(choice, basis, stop);
   });
   std::vector<Candidate> candidates;
   for (std::optional<Candidate>& candidate : predicted)
@@ -98,10 +112,11 @@ std::size_t add_smaller(std::vector<Candidate>& candidates, const std::vector<Ch
     const bool is_known = std::any_of(candidates.begin(), candidates.end(),
                                       [&](const Candidate& c) { return c.choice == choice; });
     if (is_known) continue;
-    Candidate candidate = candidate_of(choice, basis);
+    std::optional<Candidate> candidate = candidate_unless_stopped(choice, basis, watcher.stop);
+    if (!candidate) break;
     const auto slowest = slowest_step(basis.inputs, world_of(choice));
-    if (slowest && candidate.summary.step_time > slowest->time) break;
-    if (leaves_margin(candidate.summary)) candidates.push_back(std::move(candidate));
+    if (slowest && candidate->summary.step_time > slowest->time) break;
+    if (leaves_margin(candidate->summary)) candidates.push_back(std::move(*candidate));
   }
   return simulated;
 }

@@ -26,10 +26,10 @@ struct Place {
 std::optional<Summary> fitting(const Choice& choice, const Place& on) {
   if (on.stop.stop_requested()) return std::nullopt;
   try {
-    Summary summary = summary_of(choice, on.basis.trials);
+    Summary summary = summary_of(choice, on.basis.trials, on.stop);
     if (summary.fits) return summary;
   } catch (const Error&) {
-    // The runtime has no such choice: there is nothing to remark on.
+    // The runtime has no such choice, or a stop came: there is nothing to remark on.
   }
   return std::nullopt;
 }

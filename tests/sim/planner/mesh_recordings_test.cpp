@@ -7,58 +7,27 @@
 #include <latch>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
-#include <tuple>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/model/huggingface.h"
 #include "sim/planner/answer/basis.h"
 #include "tests/sim/planner/answer/tiny_plan.h"
+#include "tests/sim/planner/equal_schedules.h"
 
 namespace shardscope::planner {
 namespace {
 
 using S = ShardingStrategy;
 
-/// An operation with what it points at, but for shapes.
-auto whole(const Schedule& schedule, const Operation& op) {
-  const bool has_work = op.work != Operation::no_work;
-  return std::tuple(op.name, op.kind, op.stream, op.phase, op.dtype, op.micro_batch, op.recomputed,
-                    op.step, op.unit, op.owner, op.operands, op.after, op.bytes, op.flops,
-                    has_work ? schedule.works[op.work] : DeviceWork{},
-                    is_collective(op.kind) ? schedule.collectives[op.detail] : Collective{},
-                    has_work);
-}
-
-auto whole(const Buffer& buffer) {
-  return std::tuple(buffer.name, buffer.category, buffer.lane, buffer.on_host, buffer.bytes,
-                    buffer.copies, buffer.allocated_by, buffer.freed_by, buffer.unit, buffer.owner);
-}
-
-void expect_equal(const Schedule& a, const Schedule& b) {
-  EXPECT_EQ(a.names, b.names);
-  EXPECT_EQ(a.owners, b.owners);
-  EXPECT_EQ(a.groups, b.groups);
-  EXPECT_EQ(a.operands, b.operands);
-  EXPECT_EQ(a.after, b.after);
-  EXPECT_EQ(a.program.actions, b.program.actions);
-  EXPECT_EQ(a.program.lanes, b.program.lanes);
-  EXPECT_EQ(a.program.events, b.program.events);
-  EXPECT_EQ(a.world, b.world);
-  EXPECT_EQ(a.workload.micro_batches, b.workload.micro_batches);
-  EXPECT_EQ(a.strategy.runtime, b.strategy.runtime);
-  ASSERT_EQ(a.buffers.size(), b.buffers.size());
-  for (std::size_t i = 0; i < a.buffers.size(); ++i)
-    ASSERT_EQ(whole(a.buffers[i]), whole(b.buffers[i])) << a.name(a.buffers[i]);
-  ASSERT_EQ(a.operations.size(), b.operations.size());
-  for (std::size_t i = 0; i < a.operations.size(); ++i)
-    ASSERT_EQ(whole(a, a.operations[i]), whole(b, b.operations[i])) << a.name(a.operations[i]);
-  ASSERT_EQ(a.steps.size(), b.steps.size());
-  for (std::size_t i = 0; i < a.steps.size(); ++i) {
-    EXPECT_EQ(a.steps[i].operations, b.steps[i].operations);
-    EXPECT_EQ(a.steps[i].actions, b.steps[i].actions);
-  }
-}
+constexpr std::string_view uneven_llama = R"({
+  "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
+  "hidden_size": 128, "intermediate_size": 384, "max_position_embeddings": 256,
+  "num_attention_heads": 4, "num_hidden_layers": 3, "num_key_value_heads": 2,
+  "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "tie_word_embeddings": false,
+  "use_cache": false, "vocab_size": 2047})";
 
 class MeshRecording : public ::testing::Test {
  protected:
@@ -116,6 +85,42 @@ TEST_F(MeshRecording, NeedsEqualParts) {
   EXPECT_FALSE(mesh_only_sizes(choice, inputs_.model));
 }
 
+// 128 elements of a norm over 512 ranks: a group of 4 has one whole part, of 128 elements. A group of
+// 2 has none: a part has 256.
+TEST_F(MeshRecording, SmallParametersAreAlikeInLargerGroups) {
+  Choice choice = second_copies().front();
+  choice.mesh = {.replicate = 256, .shard = 2};
+  EXPECT_EQ(smallest_alike_group(choice, inputs_.model), 4);
+  EXPECT_FALSE(mesh_only_sizes(choice, inputs_.model));
+  EXPECT_TRUE(mesh_only_sizes(on(choice, 4), inputs_.model));
+  const SizedRecording four = sized(choice, 4), most = sized(choice, 256);
+  for (const int shard : {8, 32, 128}) {
+    const auto derived = schedule_between(four, most, shard);
+    ASSERT_TRUE(derived) << shard;
+    expect_equal(*derived, recorded(on(choice, shard)));
+  }
+}
+
+// A parameter of 2047 x 128 elements over 16 ranks has padding, which is all in the last part.
+TEST_F(MeshRecording, PaddingStaysInTheLastPart) {
+  const JsonValue config = JsonValue::parse(uneven_llama, "config.json");
+  const Model model = model_of_config(config);
+  const TrialInputs& on_even = basis_.trials;
+  const TrialInputs trials{model,         config,
+                           on_even.training, on_even.profile,
+                           on_even.costs, on_even.native_target};
+  Choice choice = second_copies().front();
+  choice.mesh = {.replicate = 8, .shard = 2};
+  ASSERT_EQ(smallest_alike_group(choice, model), 2);
+  const auto of = [&](int shard) {
+    return SizedRecording{shard, std::make_shared<const Schedule>(
+                                     schedule_of(on(choice, shard), trials))};
+  };
+  const auto derived = schedule_between(of(2), of(8), 4);
+  ASSERT_TRUE(derived);
+  expect_equal(*derived, *of(4).schedule);
+}
+
 TEST_F(MeshRecording, ProgramsThatDifferAreNotMixed) {
   const Choice choice = second_copies().front();
   Choice other = choice;
@@ -149,7 +154,7 @@ TEST_F(MeshRecording, TheFirstAndTheLastOfAFamilyAreRecorded) {
   const Choice choice = second_copies().front();
   MeshRecordings recordings;
   std::vector<int> sizes;
-  const MeshRecordings::Family family{.name = "family", .world = 32, .record = [&](int shard) {
+  const MeshRecordings::Family family{.name = "family", .smallest = 2, .largest = 16, .record = [&](int shard) {
                                         sizes.push_back(shard);
                                         return recorded(on(choice, shard));
                                       }};
@@ -166,7 +171,7 @@ TEST_F(MeshRecording, AFamilyThatIsNotAlikeIsRecordedOneByOne) {
     choice.checkpointing.every = shard == 16 ? 1 : 0;
     return recorded(on(choice, shard));
   };
-  const MeshRecordings::Family family{.name = "family", .world = 32, .record = [&](int shard) {
+  const MeshRecordings::Family family{.name = "family", .smallest = 2, .largest = 16, .record = [&](int shard) {
                                         sizes.push_back(shard);
                                         return record(shard);
                                       }};
@@ -178,7 +183,7 @@ TEST_F(MeshRecording, ThreadsThatAskForTheSameRecordItOnce) {
   MeshRecordings recordings;
   std::atomic<int> recorded_times = 0;
   std::latch both(2);
-  const MeshRecordings::Family family{.name = "family", .world = 32, .record = [&](int shard) {
+  const MeshRecordings::Family family{.name = "family", .smallest = 2, .largest = 16, .record = [&](int shard) {
                                         ++recorded_times;
                                         return recorded(on(second_copies().front(), shard));
                                       }};
@@ -196,7 +201,7 @@ TEST_F(MeshRecording, ThreadsThatAskForTheSameRecordItOnce) {
 
 TEST_F(MeshRecording, WhatRecordingThrowsComesOut) {
   MeshRecordings recordings;
-  const MeshRecordings::Family family{.name = "family", .world = 4, .record = [](int) -> Schedule {
+  const MeshRecordings::Family family{.name = "family", .smallest = 2, .largest = 2, .record = [](int) -> Schedule {
                                         throw Error({.what = "refused"});
                                       }};
   EXPECT_THROW(recordings.of(family, 2), Error);

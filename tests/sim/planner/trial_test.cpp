@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
+#include "core/base/error.h"
 #include "sim/engine/rehearse.h"
 #include "sim/engine/step_player.h"
 #include "sim/planner/answer/basis.h"
 #include "tests/sim/planner/answer/tiny_plan.h"
+#include "tests/sim/planner/equal_schedules.h"
 
 namespace shardscope::planner {
 namespace {
@@ -82,6 +85,84 @@ TEST_P(LeftOut, TheLastStepHasAllMicroBatches) {
     return schedule.steps[step].operations.end - schedule.steps[step].operations.begin;
   };
   EXPECT_LT(operations(0), operations(1));
+}
+
+// Most runtimes' third step is not recorded: it follows from the second.
+TEST_P(LeftOut, TheStepThatRepeatsIsTheRecordedOne) {
+  for (const int micro_batches : {1, 2, 3, 5}) {
+    SCOPED_TRACE(micro_batches);
+    expect_equal(recording_of(choice(micro_batches), basis_.trials),
+                 schedule_of(choice(micro_batches), basis_.trials));
+  }
+}
+
+/// Counts how often a recording is told of, which is at each moment of each step that is run.
+struct Moments final : eager::ProgramListener {
+  void on_program(const Schedule&) override { ++count; }
+  int count = 0;
+};
+
+TEST_P(LeftOut, AStepIsLeftOutWhereTheRuntimeRepeatsTheSecond) {
+  Moments all, told;
+  const Choice two = choice(2);
+  schedule_of(pytorch_training(two, basis_.trials), inputs_.model, inputs_.config, {}, &all);
+  recording_of(two, basis_.trials, {}, &told);
+  const bool settles_later =
+      two.runtime == Runtime::ddp ||
+      (two.runtime == Runtime::deepspeed &&
+       (two.sharding == ShardingStrategy::full_shard ||
+        two.sharding == ShardingStrategy::hybrid_shard));
+  EXPECT_EQ(3 * told.count, settles_later ? 3 * all.count : 2 * all.count);
+}
+
+// One unit is freed once a step, so that the rate limiter waits from the third step on.
+TEST_P(LeftOut, TheStepThatRepeatsIsTheRecordedOneOfOneUnit) {
+  if (GetParam().runtime != Runtime::fsdp1) return;
+  Choice one = choice(3), frees_once = choice(3);
+  one.blocks_per_unit = frees_once.blocks_per_unit = 0;
+  frees_once.reduces_every_micro_batch = false;
+  Choice zero2 = frees_once, zero2_units = choice(3);
+  if (!is_hybrid(GetParam().sharding))
+    zero2.sharding = zero2_units.sharding = ShardingStrategy::shard_grad_op;
+  for (const Choice& choice : {one, frees_once, zero2, zero2_units}) {
+    SCOPED_TRACE(text_of(choice));
+    expect_equal(recording_of(choice, basis_.trials), schedule_of(choice, basis_.trials));
+  }
+}
+
+TEST_P(LeftOut, TheStepThatRepeatsIsTheRecordedOneWithClippingAndSgd) {
+  for (const bool clips : {true, false}) {
+    if (!clips && GetParam().runtime == Runtime::deepspeed) continue;
+    Inputs inputs = tiny_plan();
+    if (clips)
+      inputs.question.training.clip = 1;
+    else
+      inputs.question.training.loop.optimizer.rule = eager::OptimizerRule::sgd;
+    const Basis basis(inputs);
+    SCOPED_TRACE(clips);
+    expect_equal(recording_of(choice(2), basis.trials), schedule_of(choice(2), basis.trials));
+  }
+}
+
+TEST_P(LeftOut, TheStepThatRepeatsIsTheRecordedOneOfOtherSettings) {
+  int compared = 0;
+  Choice checkpoints = choice(2), every_second = choice(3), offloads = choice(2), bf16 = choice(2);
+  checkpoints.checkpointing.every = 1;
+  every_second.checkpointing.every = 2;
+  offloads.offload = GetParam().runtime == Runtime::ddp ? Offload::none : Offload::all;
+  bf16.precision = TrainingPrecision::bf16;
+  for (const Choice& choice : {checkpoints, every_second, offloads, bf16}) {
+    SCOPED_TRACE(text_of(choice));
+    std::optional<Schedule> recorded;
+    try {
+      recorded = schedule_of(choice, basis_.trials);
+    } catch (const Error&) {
+      continue;  // the runtime has no such setting
+    }
+    expect_equal(recording_of(choice, basis_.trials), *recorded);
+    ++compared;
+  }
+  EXPECT_GE(compared, 3);
 }
 
 // A rehearsal plays what a simulation plays.

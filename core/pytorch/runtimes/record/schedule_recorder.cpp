@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/pytorch/engine/session.h"
+#include "core/pytorch/runtimes/record/repeated_step.h"
 
 namespace shardscope::eager {
 namespace {
@@ -205,6 +206,11 @@ void ScheduleRecorder::end_step() {
   if (!std::exchange(step_open_, false)) return;
   schedule_.steps.back().operations.end = writer_.next_operation();
   schedule_.steps.back().actions.end = writer_.next_action();
+}
+
+bool ScheduleRecorder::repeat_step(std::string label) {
+  end_step();
+  return repeat_last_step(schedule_, writer_, std::move(label));
 }
 
 void ScheduleRecorder::begin_phase(Phase phase, int micro_batch) {

@@ -54,6 +54,8 @@ class ScheduleRecorder final : public Observer {
   /// Gradients as they are now: their storages are G.
   void note_gradients(const Tensors& parameters);
   void end_step();
+  /// Writes the last step down once more, see repeat_last_step. Nothing can be recorded after it.
+  bool repeat_step(std::string label);
 
   const Schedule& schedule() const { return schedule_; }
   /// Closes what is pending, once, after the last work. Strategy, workload, rank and world are the

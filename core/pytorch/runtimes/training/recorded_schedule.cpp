@@ -61,8 +61,9 @@ void record_steps(ScheduleRecorder& recorder, TrainingRun& run, const RecordedSt
   for (const Tensor& input : run.loop().inputs())
     recorder.name_buffer(input, MemoryCategory::inputs, "batch");
   for (const char* const& label : steps.labels) {
-    recorder.begin_step(label);
     const bool last = &label == &steps.labels.back();
+    if (last && steps.repeats && recorder.repeat_step(label)) return;
+    recorder.begin_step(label);
     run.loop().iteration(
         [&](Moment moment, int micro_batch) {
           begin_phase_after(recorder, run, moment, micro_batch);

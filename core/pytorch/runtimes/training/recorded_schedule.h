@@ -19,6 +19,8 @@ struct RecordedSteps {
   /// So many micro-batches, from the first on, are not run by all but the last iteration.
   int left_out = 0;
   bool shapes = true;  ///< Schedule::shapes, for readers alone
+  /// The last iteration repeats the one before: it is written down and not run, where that can be.
+  bool repeats = false;
 };
 
 /// The iterations up to the one that repeats. DDP rebuilds its buckets in the second one, of a
