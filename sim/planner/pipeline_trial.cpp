@@ -80,12 +80,13 @@ FewMicroBatches few_micro_batches(const Choice& choice) {
 /// The schedules of all ranks with so many micro-batches.
 class RecordedRanks {
  public:
-  RecordedRanks(Choice choice, int micro_batches, const TrialInputs& inputs)
-      : pipeline_(torchtitan_pipeline(with(std::move(choice), micro_batches), inputs)) {}
+  RecordedRanks(Choice choice, int micro_batches, const TrialInputs& inputs, std::stop_token stop)
+      : pipeline_(torchtitan_pipeline(with(std::move(choice), micro_batches), inputs)),
+        stop_(std::move(stop)) {}
 
   const Schedule& record(int rank) {
     static constexpr std::array soon{"1", "steady"};
-    return schedules_.emplace_back(schedule_of_rank(pipeline_, rank, soon));
+    return schedules_.emplace_back(schedule_of_rank(pipeline_, rank, soon, stop_));
   }
   Duration step(const HardwareProfile& profile) const {
     return step_of_recorded_pipeline(schedules_, profile);
@@ -97,6 +98,7 @@ class RecordedRanks {
     return choice;
   }
   TorchtitanPipeline pipeline_;
+  std::stop_token stop_;
   std::vector<Schedule> schedules_;
 };
 
@@ -109,13 +111,15 @@ Bytes bounded_memory(const Choice& choice, const TrialInputs& inputs) {
 
 /// Its first step is not needed: the second is the one that repeats. The first rank that does not
 /// fit ends it.
-Trial try_torchtitan(const Choice& choice, const TrialInputs& inputs) {
+Trial try_torchtitan(const Choice& choice, const TrialInputs& inputs,
+                     const std::stop_token& stop) {
   const FewMicroBatches cut = few_micro_batches(choice);
   const bool is_cut = cut.unit > 0;
   // What grows with the micro-batches may be the most of many alone: the last stage's outputs.
   const Bytes least = is_cut ? bounded_memory(choice, inputs) : Bytes{};
-  RecordedRanks most(choice, is_cut ? cut.few + cut.unit : choice.micro_batches, inputs);
-  RecordedRanks few(choice, is_cut ? cut.few : choice.micro_batches, inputs);
+  RecordedRanks most(choice, is_cut ? cut.few + cut.unit : choice.micro_batches, inputs,
+                     stop);
+  RecordedRanks few(choice, is_cut ? cut.few : choice.micro_batches, inputs, stop);
   const std::int64_t further = is_cut ? (choice.micro_batches - cut.few - cut.unit) / cut.unit : 0;
   const auto extended = [&](std::int64_t at_few, std::int64_t at_most) {
     return at_most + std::max<std::int64_t>(0, at_most - at_few) * further;
@@ -204,8 +208,8 @@ FullSimulation simulate_torchtitan(const Choice& choice, const TrialInputs& inpu
 
 }  // namespace
 
-Trial try_pipeline(const Choice& choice, const TrialInputs& inputs) {
-  if (!is_native(choice)) return try_torchtitan(choice, inputs);
+Trial try_pipeline(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop) {
+  if (!is_native(choice)) return try_torchtitan(choice, inputs, stop);
   const std::vector<Schedule> schedules = schedules_of_stages(choice, inputs);
   const OperationMoments moments =
       play_together(schedules, costs_together(schedules, inputs.profile));

@@ -20,7 +20,8 @@ std::vector<Schedule> schedules_of_stages(const Choice& choice, const TrialInput
 /// The step of all stages together, and what lives at the highest on the rank that needs most: its
 /// arena takes at least as much. Of `time` the span alone is set: its parts differ from rank to
 /// rank. Throws as `schedules_of_stages`.
-Trial try_pipeline(const Choice& choice, const TrialInputs& inputs);
+Trial try_pipeline(const Choice& choice, const TrialInputs& inputs,
+                   const std::stop_token& stop = {});
 /// Of the rank that needs most memory; `fits` is about all of them.
 FullSimulation simulate_pipeline(const Choice& choice, const TrialInputs& inputs);
 /// Its `fits` alone, in less time.

@@ -5,7 +5,9 @@
 #include "core/native/pipeline_stages.h"
 #include "core/pipeline/program.h"
 #include "sim/engine/pipeline_timeline.h"
+#include "sim/planner/estimate.h"
 #include "sim/planner/pipeline_bounds.h"
+#include "sim/planner/torchtitan_probe.h"
 
 namespace shardscope::planner {
 namespace {
@@ -20,25 +22,29 @@ Duration transfer_time(const Choice& choice, const TrialInputs& inputs) {
                                       {.name = {}, .ranks = Ranks::spaced(0, ranks_of_stage, 2)});
 }
 
+ProbedStages known_stages(const Choice& choice, const TrialInputs& inputs,
+                          const std::stop_token& stop) {
+  if (inputs.findings == nullptr) return probed_stages(choice, inputs, stop);
+  const ProbeKey key = probe_key(choice);
+  if (auto known = inputs.findings->stages(key)) return std::move(*known);
+  ProbedStages stages = probed_stages(choice, inputs, stop);
+  inputs.findings->keep(key, stages);
+  return stages;
+}
+
 }  // namespace
 
-Trial estimated_pipeline(const Choice& choice, const TrialInputs& inputs) {
+Trial estimated_pipeline(const Choice& choice, const TrialInputs& inputs,
+                         const std::stop_token& stop) {
   const PipelineSetup setup = setup_of(choice);
   PipelineBounds bounds(inputs);
   bounds.add({&choice, 1}, 1, {});
-  StageTimes stages = bounds.times_of(choice);
+  const StageTimes stages = bounds.times_of(choice);
   const Duration transfer = transfer_time(choice, inputs);
-  PipelineTimes times{.chunks = std::move(stages.costs.chunks),
-                      .transfer = [transfer](int, int) { return transfer; }};
-  const bool gathers_again = zero_stage(choice.sharding) == 3 && choice.mesh.shard > 1;
-  const std::vector<int> rank_of_stage = rank_of_stages(setup);
-  for (std::size_t stage = 0; stage < times.chunks.size() && gathers_again; ++stage) {
-    const Duration of_rank = stages.gathers[static_cast<std::size_t>(rank_of_stage[stage])];
-    const Duration gather{of_rank.ns / setup.stages_per_rank};
-    ChunkTime& chunk = times.chunks[stage];
-    chunk.forward = std::max(chunk.forward, gather);
-    chunk.input_backward = std::max(chunk.input_backward, gather);
-  }
+  const std::vector<int> blocks =
+      blocks_of_stages(inputs.model, choice.pipeline, setup.stages(), "--pipeline-stages");
+  const PipelineTimes times{.chunks = known_stages(choice, inputs, stop).chunks(blocks),
+                            .transfer = [transfer](int, int) { return transfer; }};
   const std::vector<Duration> ends = pipeline_ends(pipeline_programs(setup), times);
   const Bounds least = bounds.of(choice);
   Trial trial{.time = {}, .allocated = least.memory, .outside = {}};

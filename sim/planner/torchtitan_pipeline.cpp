@@ -11,6 +11,7 @@
 #include "core/pytorch/parallel/model_shape.h"
 #include "sim/engine/clock_options.h"
 #include "sim/planner/plain_step.h"
+#include "sim/planner/stopped_recording.h"
 
 namespace shardscope::planner {
 namespace {
@@ -194,14 +195,17 @@ TorchtitanPipeline torchtitan_pipeline(const Choice& choice, const TrialInputs& 
 }
 
 Schedule schedule_of_rank(const TorchtitanPipeline& pipeline, int rank,
-                          std::span<const char* const> steps) {
+                          std::span<const char* const> steps, const std::stop_token& stop,
+                          std::vector<eager::parallel::RecordedChunk>* chunks) {
+  StoppedRecording stopped(stop);
   const bool is_pipeline = ranks_of(pipeline) > 1;
   const int ranks_of_stage = pipeline.place.world / ranks_of(pipeline);
   Schedule schedule = eager::parallel::recorded_training(
       pipeline.settings,
       {.world = pipeline.place.world,
        .rank = rank * ranks_of_stage + pipeline.place.rank % ranks_of_stage},
-      pipeline.session, eager::kernel_device(pipeline.session.compute_capability), steps);
+      pipeline.session, eager::kernel_device(pipeline.session.compute_capability), steps,
+      &stopped, chunks);
   schedule.strategy.runtime = Runtime::fsdp2;
   schedule.strategy.mesh.pipeline = ranks_of(pipeline);
   schedule.workload.batch =

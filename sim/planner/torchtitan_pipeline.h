@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -52,9 +53,12 @@ struct TorchtitanPipeline {
 /// torchtitan's.
 TorchtitanPipeline torchtitan_pipeline(const Choice& choice, const TrialInputs& inputs);
 
-/// Of one of the ranks that share a rank of the pipeline.
+/// Of one of the ranks that share a rank of the pipeline. A `stop` ends the recording with Error
+/// (ExitCode::interrupted). `chunks`: see recorded_training.
 Schedule schedule_of_rank(const TorchtitanPipeline& pipeline, int rank,
-                          std::span<const char* const> steps = eager::parallel::recorded_steps);
+                          std::span<const char* const> steps = eager::parallel::recorded_steps,
+                          const std::stop_token& stop = {},
+                          std::vector<eager::parallel::RecordedChunk>* chunks = nullptr);
 /// The same of each rank of the pipeline, in order.
 std::vector<Schedule> schedules_of_stages(
     const TorchtitanPipeline& pipeline,
