@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
-#include "core/base/error.h"
+#include "sim/allocator/block_sizes.h"
 #include "sim/engine/clock_options.h"
 #include "sim/engine/program_player.h"
 #include "sim/engine/timed_device.h"
@@ -66,38 +67,94 @@ std::vector<Duration> ends_of(const std::vector<RecordedChunk>& chunks, const Sc
   return ends;
 }
 
-ChunkTime chunk_time(const std::vector<RecordedChunk>& chunks, const Schedule& schedule,
-                     const TrialInputs& inputs) {
-  const std::vector<Duration> ends = ends_of(chunks, schedule, inputs);
-  ChunkTime time;
-  for (std::size_t i = 1; i < chunks.size(); ++i) {
-    const Action& action = chunks[i].action;
-    const Duration taken = ends[i] - ends[i - 1];
-    const bool forward = action.kind == ActionKind::forward;
-    if (action.micro_batch != (forward ? probed_forward : probed_backward)) continue;
-    (forward                                        ? time.forward
-     : action.kind == ActionKind::backward_weight ? time.weight_backward
-                                                  : time.input_backward) = taken;
+/// Live bytes of buffers, as they change over a schedule's actions.
+class LiveBytes {
+ public:
+  explicit LiveBytes(const Schedule& schedule) : schedule_(schedule) {}
+
+  ChunkLive pass(IndexRange actions) {
+    go_to(actions.begin);
+    const Bytes before = live_;
+    most_ = live_;
+    go_to(actions.end);
+    return {.change = live_ - before, .most = most_ - before};
   }
-  return time;
+
+ private:
+  void go_to(std::uint32_t end) {
+    for (; next_ < end; ++next_) {
+      const HostAction& action = schedule_.program.actions[next_];
+      const bool allocates = action.kind == HostActionKind::allocate;
+      if (!allocates && action.kind != HostActionKind::free) continue;
+      const Buffer& buffer = schedule_.buffers[action.subject];
+      const Bytes blocks = Bytes{block_bytes(buffer.copy_bytes().count, {})} * buffer.copies;
+      live_ = allocates ? live_ + blocks : live_ - blocks;
+      most_ = std::max(most_, live_);
+    }
+  }
+
+  const Schedule& schedule_;
+  std::uint32_t next_ = 0;
+  Bytes live_, most_;
+};
+
+StageChunks stage_chunks(const std::vector<RecordedChunk>& chunks, const Schedule& schedule,
+                         const TrialInputs& inputs) {
+  const std::vector<Duration> ends = ends_of(chunks, schedule, inputs);
+  LiveBytes live(schedule);
+  StageChunks found;
+  Bytes first_forward, first_backward;  // with what each of them leaves behind
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    const Action& action = chunks[i].action;
+    const ChunkLive passed = live.pass(chunks[i].actions);
+    const bool forward = action.kind == ActionKind::forward;
+    const bool ends_weights = ends_weight_gradient(action.kind);
+    if (action.micro_batch == 0 && forward) first_forward = passed.change;
+    if (action.micro_batch == 0 && ends_weights) first_backward = passed.change;
+    if (action.micro_batch != (forward ? probed_forward : probed_backward)) continue;
+    const Duration taken = ends[i] - ends[i - 1];
+    if (forward) {
+      found.time.forward = taken;
+      found.forward = passed;
+      found.by_first_forward = first_forward - passed.change;
+    } else if (action.kind == ActionKind::backward_weight) {
+      found.time.weight_backward = taken;
+      found.weight_backward = passed;
+    } else {
+      found.time.input_backward = taken;
+      found.input_backward = passed;
+    }
+    if (ends_weights) found.by_first_backward = first_backward - passed.change;
+  }
+  return found;
 }
 
-ChunkTime probed_chunk(const TorchtitanPipeline& pipeline, int rank, const TrialInputs& inputs,
-                       const std::stop_token& stop) {
+StageChunks probed_stage(const TorchtitanPipeline& pipeline, int rank, const TrialInputs& inputs,
+                         const std::stop_token& stop) {
   static constexpr std::array once{"once"};
   std::vector<RecordedChunk> chunks;
   const Schedule schedule = schedule_of_rank(pipeline, rank, once, stop, &chunks);
-  return chunk_time(chunks, schedule, inputs);
+  return stage_chunks(chunks, schedule, inputs);
 }
 
-ChunkTime sum(const ChunkTime& a, const ChunkTime& b) {
-  return {a.forward + b.forward, a.input_backward + b.input_backward,
-          a.weight_backward + b.weight_backward};
-}
-
-ChunkTime difference(const ChunkTime& more, const ChunkTime& less) {
-  return {more.forward - less.forward, more.input_backward - less.input_backward,
-          more.weight_backward - less.weight_backward};
+/// Each number of the two.
+template <class Combine>
+StageChunks combined(const StageChunks& a, const StageChunks& b, const Combine& combine) {
+  const auto time = [&](Duration ChunkTime::*part) {
+    return Duration{combine((a.time.*part).ns, (b.time.*part).ns)};
+  };
+  const auto bytes = [&](Bytes x, Bytes y) { return Bytes{combine(x.count, y.count)}; };
+  const auto live = [&](ChunkLive StageChunks::*part) {
+    return ChunkLive{bytes((a.*part).change, (b.*part).change),
+                     bytes((a.*part).most, (b.*part).most)};
+  };
+  return {.time = {time(&ChunkTime::forward), time(&ChunkTime::input_backward),
+                   time(&ChunkTime::weight_backward)},
+          .forward = live(&StageChunks::forward),
+          .input_backward = live(&StageChunks::input_backward),
+          .weight_backward = live(&StageChunks::weight_backward),
+          .by_first_forward = bytes(a.by_first_forward, b.by_first_forward),
+          .by_first_backward = bytes(a.by_first_backward, b.by_first_backward)};
 }
 
 }  // namespace
@@ -110,39 +167,66 @@ ProbeKey probe_key(const Choice& choice) {
           .splits = splits_backward(choice.pipeline.schedule)};
 }
 
-ChunkTime ProbedStages::chunk(Kind kind, int blocks) const {
-  ChunkTime time = of_one_[static_cast<std::size_t>(kind)];
+StageChunks ProbedStages::of(Kind kind, int blocks) const {
+  StageChunks stage = of_one_[static_cast<std::size_t>(kind)];
   for (int block = 1; block < blocks; ++block)
-    time = sum(time, added_[static_cast<std::size_t>(block - 1) % added_.size()]);
-  return time;
+    stage = combined(stage, added_[static_cast<std::size_t>(block - 1) % added_.size()],
+                     std::plus<std::int64_t>());
+  return stage;
 }
 
-std::vector<ChunkTime> ProbedStages::chunks(const std::vector<int>& blocks) const {
-  std::vector<ChunkTime> result;
+std::vector<StageChunks> ProbedStages::stages(const std::vector<int>& blocks) const {
+  std::vector<StageChunks> result;
   for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
     const Kind kind = stage == 0                   ? Kind::first
                       : stage + 1 == blocks.size() ? Kind::last
                                                    : Kind::middle;
-    result.push_back(chunk(kind, blocks[stage]));
+    result.push_back(of(kind, blocks[stage]));
   }
   return result;
+}
+
+Bytes most_live(const ActionOrder& order, const std::vector<StageChunks>& stages) {
+  struct Done {
+    bool forward = false, backward = false;
+  };
+  std::vector<Done> done(stages.size());
+  Bytes live, most;
+  const auto pass = [&](const ChunkLive& chunk) {
+    most = std::max(most, live + chunk.most);
+    live += chunk.change;
+  };
+  for (const ActionSlot& slot : order)
+    for (const Action& action : slot.actions()) {
+      const StageChunks& stage = stages[static_cast<std::size_t>(action.stage)];
+      Done& before = done[static_cast<std::size_t>(action.stage)];
+      if (action.kind == ActionKind::forward) {
+        if (!std::exchange(before.forward, true)) live += stage.by_first_forward;
+        pass(stage.forward);
+      }
+      if (is_input_backward(action.kind)) pass(stage.input_backward);
+      if (!ends_weight_gradient(action.kind)) continue;
+      if (!std::exchange(before.backward, true)) live += stage.by_first_backward;
+      pass(stage.weight_backward);
+    }
+  return std::max(most, live);
 }
 
 ProbedStages probed_stages(const Choice& choice, const TrialInputs& inputs,
                            const std::stop_token& stop) {
   // Of checkpointing every:2 the second block is checkpointed, and the third is as the first.
   const int period = std::max(1, choice.checkpointing.every);
-  std::array<ChunkTime, ProbedStages::kinds> of_one;
+  std::array<StageChunks, ProbedStages::kinds> of_one;
   const TorchtitanPipeline one = probed_pipeline(choice, inputs, 1);
   for (int rank = 0; rank < probed_ranks; ++rank)
-    of_one[static_cast<std::size_t>(rank)] = probed_chunk(one, rank, inputs, stop);
+    of_one[static_cast<std::size_t>(rank)] = probed_stage(one, rank, inputs, stop);
   constexpr int middle = 1;
-  std::vector<ChunkTime> added;
-  ChunkTime last = of_one[middle];
+  std::vector<StageChunks> added;
+  StageChunks last = of_one[middle];
   for (int blocks = 2; blocks <= period + 1; ++blocks) {
-    const ChunkTime more =
-        probed_chunk(probed_pipeline(choice, inputs, blocks), middle, inputs, stop);
-    added.push_back(difference(more, last));
+    const StageChunks more =
+        probed_stage(probed_pipeline(choice, inputs, blocks), middle, inputs, stop);
+    added.push_back(combined(more, last, std::minus<std::int64_t>()));
     last = more;
   }
   return {of_one, std::move(added)};

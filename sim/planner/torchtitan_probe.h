@@ -5,8 +5,10 @@
 #include <array>
 #include <compare>
 #include <stop_token>
+#include <utility>
 #include <vector>
 
+#include "core/pipeline/action.h"
 #include "sim/engine/pipeline_timeline.h"
 #include "sim/planner/plain_step.h"
 #include "sim/planner/trial.h"
@@ -25,31 +27,50 @@ struct ProbeKey {
 /// Of a pipelined choice.
 ProbeKey probe_key(const Choice& choice);
 
+/// What a forward or backward leaves behind or lets go, and what lives at the most beside what
+/// lived when it began.
+struct ChunkLive {
+  Bytes change, most;
+};
+
+/// A stage's chunks of one micro-batch in the middle of a step. A backward that is not split counts
+/// as that for inputs.
+struct StageChunks {
+  ChunkTime time;
+  ChunkLive forward, input_backward, weight_backward;
+  /// That only the first forward and the first backward of weights leave behind, until the step
+  /// ends: gathered parameters, gradients.
+  Bytes by_first_forward, by_first_backward;
+};
+
 /// By stage: the first one has the embedding, the last one head and loss.
 class ProbedStages {
  public:
   enum class Kind : std::uint8_t { first, middle, last };
   static constexpr std::size_t kinds = 3;
 
-  ProbedStages(std::array<ChunkTime, kinds> of_one, std::vector<ChunkTime> added)
+  ProbedStages(std::array<StageChunks, kinds> of_one, std::vector<StageChunks> added)
       : of_one_(of_one), added_(std::move(added)) {}
 
   /// Of a stage of so many blocks.
-  ChunkTime chunk(Kind kind, int blocks) const;
+  StageChunks of(Kind kind, int blocks) const;
   /// By stage.
-  std::vector<ChunkTime> chunks(const std::vector<int>& blocks) const;
+  std::vector<StageChunks> stages(const std::vector<int>& blocks) const;
 
  private:
-  std::array<ChunkTime, kinds> of_one_;
+  std::array<StageChunks, kinds> of_one_;
   /// By the block's place in its stage, from the second on, again and again: torchtitan counts
   /// those that it checkpoints.
-  std::vector<ChunkTime> added_;
+  std::vector<StageChunks> added_;
 };
+
+/// The most that lives on a rank beside its shards and states, in its order.
+Bytes most_live(const ActionOrder& order, const std::vector<StageChunks>& stages);
 
 /// Records one rank of each kind with a few micro-batches and plays it alone; transfers between
 /// stages take no time. A chunk takes what passes from the end of the one before to its own in the
-/// middle of the step, with the gathers that nothing hides. Throws Error where the choice cannot be
-/// recorded.
+/// middle of the step, with the gathers that nothing hides. What lives is counted as
+/// `allocated_peak` does. Throws Error where the choice cannot be recorded.
 ProbedStages probed_stages(const Choice& choice, const TrialInputs& inputs,
                            const std::stop_token& stop = {});
 

@@ -55,10 +55,17 @@ std::optional<ActionKind> kind_of_chunk(std::string_view what) {
 void note_chunk(ScheduleRecorder& recorder, std::string_view what, ChunkPlace place,
                 std::vector<RecordedChunk>& chunks) {
   recorder.catch_up();
-  const auto now = static_cast<std::uint32_t>(recorder.schedule().operations.size());
-  if (!chunks.empty()) chunks.back().operations.end = now;
+  const Schedule& schedule = recorder.schedule();
+  const auto operations = static_cast<std::uint32_t>(schedule.operations.size());
+  const auto actions = static_cast<std::uint32_t>(schedule.program.actions.size());
+  if (!chunks.empty()) {
+    chunks.back().operations.end = operations;
+    chunks.back().actions.end = actions;
+  }
   if (const auto kind = kind_of_chunk(what))
-    chunks.push_back({.action = {*kind, place.stage, place.micro_batch}, .operations = {now, now}});
+    chunks.push_back({.action = {*kind, place.stage, place.micro_batch},
+                      .operations = {operations, operations},
+                      .actions = {actions, actions}});
 }
 
 }  // namespace

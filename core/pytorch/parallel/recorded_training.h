@@ -24,7 +24,7 @@ inline constexpr std::array recorded_steps{"1", "2", "steady"};
 /// A forward or backward of a stage and micro-batch, with what comes until the next one.
 struct RecordedChunk {
   Action action;
-  IndexRange operations;  ///< of the schedule
+  IndexRange operations, actions;  ///< of the schedule
 };
 
 /// Strategy and workload of the schedule are the caller's to fill in. `listener`, if any, is told as
