@@ -317,12 +317,11 @@ std::string progress_text(const planner::MegatronProgress& progress) {
 MegatronAnswer answer_to(const MegatronQuestion& question, const OutputOptions& output,
                          const std::stop_token& stop) {
   ProgressLine line(output);
-  return planner::plan_megatron(
-      question, {.on_progress =
-                     [&](const planner::MegatronProgress& progress) {
-                       line.update(progress_text(progress));
-                     },
-                 .stop = stop});
+  return planner::plan_megatron(question, {.on_progress =
+                                               [&](const planner::MegatronProgress& progress) {
+                                                 line.update(progress_text(progress));
+                                               },
+                                           .stop = stop});
 }
 
 ExitCode code_of(const MegatronAnswer& answer) {

@@ -111,14 +111,12 @@ Bytes bounded_memory(const Choice& choice, const TrialInputs& inputs) {
 
 /// Its first step is not needed: the second is the one that repeats. The first rank that does not
 /// fit ends it.
-Trial try_torchtitan(const Choice& choice, const TrialInputs& inputs,
-                     const std::stop_token& stop) {
+Trial try_torchtitan(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop) {
   const FewMicroBatches cut = few_micro_batches(choice);
   const bool is_cut = cut.unit > 0;
   // What grows with the micro-batches may be the most of many alone: the last stage's outputs.
   const Bytes least = is_cut ? bounded_memory(choice, inputs) : Bytes{};
-  RecordedRanks most(choice, is_cut ? cut.few + cut.unit : choice.micro_batches, inputs,
-                     stop);
+  RecordedRanks most(choice, is_cut ? cut.few + cut.unit : choice.micro_batches, inputs, stop);
   RecordedRanks few(choice, is_cut ? cut.few : choice.micro_batches, inputs, stop);
   const std::int64_t further = is_cut ? (choice.micro_batches - cut.few - cut.unit) / cut.unit : 0;
   const auto extended = [&](std::int64_t at_few, std::int64_t at_most) {
@@ -143,9 +141,10 @@ Trial try_torchtitan(const Choice& choice, const TrialInputs& inputs,
   return trial;
 }
 
-ChoiceFigures played_figures(const Choice& choice, const TrialInputs& inputs) {
+ChoiceFigures played_figures(const Choice& choice, const TrialInputs& inputs,
+                             const std::stop_token& stop) {
   StagesWithMoves played =
-      predict_stages_with_moves(torchtitan_pipeline(choice, inputs), inputs.profile);
+      predict_stages_with_moves(torchtitan_pipeline(choice, inputs), inputs.profile, stop);
   ChoiceFigures figures{.summary = std::move(played.stages[neediest(played.stages)].summary)};
   const auto fails = [](const Prediction& one) { return one.summary.out_of_memory.has_value(); };
   if (choice.torchtitan && std::ranges::any_of(played.stages, fails)) figures.summary.fits = false;
@@ -153,24 +152,26 @@ ChoiceFigures played_figures(const Choice& choice, const TrialInputs& inputs) {
   return figures;
 }
 
-ChoiceFigures figures_of_torchtitan(const Choice& choice, const TrialInputs& inputs) {
-  if (!choice.torchtitan || inputs.findings == nullptr) return played_figures(choice, inputs);
+ChoiceFigures figures_of_torchtitan(const Choice& choice, const TrialInputs& inputs,
+                                    const std::stop_token& stop) {
+  if (!choice.torchtitan || inputs.findings == nullptr) return played_figures(choice, inputs, stop);
   const Bytes memory = inputs.profile.memory;
   if (auto known = inputs.findings->figures(choice, memory)) return std::move(*known);
-  const ChoiceFigures figures = played_figures(choice, inputs);
+  const ChoiceFigures figures = played_figures(choice, inputs, stop);
   inputs.findings->keep(choice, memory, figures);
   return figures;
 }
 
 /// Few of many micro-batches with the allocator: what it holds beyond the tensors of few it is
 /// taken to hold beyond those of all.
-FullSimulation simulate_few(const Choice& choice, const TrialInputs& inputs) {
+FullSimulation simulate_few(const Choice& choice, const TrialInputs& inputs,
+                            const std::stop_token& stop) {
   const FewMicroBatches cut = few_micro_batches(choice);
   Choice few = choice;
   few.micro_batches = cut.few + cut.unit;
   const std::vector<Prediction> ranks =
-      predict_stages(torchtitan_pipeline(few, inputs), inputs.profile, false);
-  const Trial trial = try_out(choice, inputs);
+      predict_stages(torchtitan_pipeline(few, inputs), inputs.profile, false, stop);
+  const Trial trial = try_out(choice, inputs, stop);
   FullSimulation result{.reserved = trial.allocated, .outside = trial.outside};
   for (const Prediction& rank : ranks) {
     const MemorySummary& memory = rank.summary.memory;
@@ -184,21 +185,26 @@ FullSimulation simulate_few(const Choice& choice, const TrialInputs& inputs) {
   return result;
 }
 
-FullSimulation simulate_torchtitan(const Choice& choice, const TrialInputs& inputs) {
+FullSimulation simulate_torchtitan(const Choice& choice, const TrialInputs& inputs,
+                                   const std::stop_token& stop) {
   const Bytes memory = inputs.profile.memory;
   const auto leaves_margin = [&](const Summary& summary) {
     const Bytes needed = summary.memory.peak_reserved + summary.memory.outside;
     return !summary.out_of_memory && (memory == Bytes{} || needed + inputs.margin <= memory);
   };
-  if (few_micro_batches(choice).unit > 0) return simulate_few(choice, inputs);
+  if (few_micro_batches(choice).unit > 0) {
+    // What does not fit with few needs no play of all.
+    const FullSimulation few = simulate_few(choice, inputs, stop);
+    if (!few.fits || inputs.findings == nullptr) return few;
+  }
   if (choice.torchtitan && inputs.findings != nullptr) {
-    const Summary summary = figures_of_torchtitan(choice, inputs).summary;
+    const Summary summary = figures_of_torchtitan(choice, inputs, stop).summary;
     return {.reserved = summary.memory.peak_reserved,
             .outside = summary.memory.outside,
             .fits = summary.fits && leaves_margin(summary)};
   }
   const std::vector<Prediction> ranks =
-      predict_stages(torchtitan_pipeline(choice, inputs), inputs.profile, false);
+      predict_stages(torchtitan_pipeline(choice, inputs), inputs.profile, false, stop);
   const Summary& most = ranks[neediest(ranks)].summary;
   return {.reserved = most.memory.peak_reserved,
           .outside = most.memory.outside,
@@ -218,8 +224,9 @@ Trial try_pipeline(const Choice& choice, const TrialInputs& inputs, const std::s
           .outside = {}};
 }
 
-FullSimulation simulate_pipeline(const Choice& choice, const TrialInputs& inputs) {
-  if (!is_native(choice)) return simulate_torchtitan(choice, inputs);
+FullSimulation simulate_pipeline(const Choice& choice, const TrialInputs& inputs,
+                                 const std::stop_token& stop) {
+  if (!is_native(choice)) return simulate_torchtitan(choice, inputs, stop);
   const Bytes arena = largest_arena(schedules_of_stages(choice, inputs));
   const Bytes memory = inputs.profile.memory;
   return {.reserved = arena,
@@ -228,7 +235,7 @@ FullSimulation simulate_pipeline(const Choice& choice, const TrialInputs& inputs
 }
 
 bool pipeline_fits(const Choice& choice, const TrialInputs& inputs) {
-  if (!is_native(choice)) return simulate_torchtitan(choice, inputs).fits;
+  if (!is_native(choice)) return simulate_torchtitan(choice, inputs, {}).fits;
   const Bytes memory = inputs.profile.memory;
   return memory == Bytes{} ||
          arenas_fit(schedules_of_stages(choice, inputs), memory - inputs.margin);
@@ -242,8 +249,9 @@ std::vector<Prediction> predict_stages(const Choice& choice, const TrialInputs& 
       predicted_pipeline(native_training(choice, inputs.model, inputs.training)), inputs.profile);
 }
 
-ChoiceFigures figures_of_pipeline(const Choice& choice, const TrialInputs& inputs) {
-  if (!is_native(choice)) return figures_of_torchtitan(choice, inputs);
+ChoiceFigures figures_of_pipeline(const Choice& choice, const TrialInputs& inputs,
+                                  const std::stop_token& stop) {
+  if (!is_native(choice)) return figures_of_torchtitan(choice, inputs, stop);
   std::vector<Schedule> schedules = schedules_of_stages(choice, inputs);
   const StepTimeMoves moves = step_time_moves(schedules, inputs.profile);
   std::vector<Prediction> ranks =

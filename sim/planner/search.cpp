@@ -476,12 +476,18 @@ class Search {
   }
 
   /// Of a stopped search: plays from the best on until one fits. The user is waiting for the end,
-  /// so after a few only those that leave the allocator much room are played.
+  /// so after a few only those that leave the allocator much room are played, and pipelines of
+  /// torchtitan, which take seconds, only where there is nothing else.
   void rehearse_best_so_far() {
     constexpr int at_once = 3;
     const Bytes roomy{capacity().count / 4 * 3};
     int played = 0;
+    const auto takes_long = [&](const Contender& c) {
+      return !c.full && is_rough(choices_[c.choice]);
+    };
+    const bool all_take_long = std::ranges::all_of(contenders_, takes_long);
     for (Contender& contender : contenders_) {
+      if (takes_long(contender) && !all_take_long) continue;
       const bool is_roomy = capacity() == Bytes{} || contender.trial.needed() <= roomy;
       if (!contender.full) {
         if (played >= at_once && !is_roomy) continue;

@@ -44,9 +44,8 @@ Trial estimated_pipeline(const Choice& choice, const TrialInputs& inputs,
   const std::vector<int> blocks =
       blocks_of_stages(inputs.model, choice.pipeline, setup.stages(), "--pipeline-stages");
   const std::vector<StageChunks> chunks = known_stages(choice, inputs, stop).stages(blocks);
-  PipelineTimes times{.chunks = {},
-                      .transfer = [transfer](int, int) { return transfer; },
-                      .one_channel = true};
+  PipelineTimes times{
+      .chunks = {}, .transfer = [transfer](int, int) { return transfer; }, .one_channel = true};
   for (const StageChunks& stage : chunks) times.chunks.push_back(stage.time);
   const std::vector<Duration> ends = pipeline_ends(pipeline_programs(setup), times);
   const Bounds least = bounds.of(choice);

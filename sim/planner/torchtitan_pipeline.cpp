@@ -11,7 +11,6 @@
 #include "core/pytorch/parallel/model_shape.h"
 #include "sim/engine/clock_options.h"
 #include "sim/planner/plain_step.h"
-#include "sim/planner/stopped_recording.h"
 
 namespace shardscope::planner {
 namespace {
@@ -73,6 +72,18 @@ void set_pipeline(const TorchtitanJob& job, ParallelSettings& settings) {
     settings.stage_layers.push_back(layers);
   settings.batch *= job.micro_batches;
 }
+
+/// Ends a recording once a stop is asked for.
+class StoppedRank final : public eager::ProgramListener {
+ public:
+  explicit StoppedRank(const std::stop_token& stop) : stop_(stop) {}
+  void on_program(const Schedule&) override {
+    if (stop_.stop_requested()) throw Error({.what = "stopped", .code = ExitCode::interrupted});
+  }
+
+ private:
+  const std::stop_token& stop_;
+};
 
 PredictedPipeline predicted_pipeline(const TorchtitanPipeline& pipeline) {
   const ParallelSettings& settings = pipeline.settings;
@@ -197,15 +208,15 @@ TorchtitanPipeline torchtitan_pipeline(const Choice& choice, const TrialInputs& 
 Schedule schedule_of_rank(const TorchtitanPipeline& pipeline, int rank,
                           std::span<const char* const> steps, const std::stop_token& stop,
                           std::vector<eager::parallel::RecordedChunk>* chunks) {
-  StoppedRecording stopped(stop);
+  StoppedRank stopped(stop);
   const bool is_pipeline = ranks_of(pipeline) > 1;
   const int ranks_of_stage = pipeline.place.world / ranks_of(pipeline);
   Schedule schedule = eager::parallel::recorded_training(
       pipeline.settings,
       {.world = pipeline.place.world,
        .rank = rank * ranks_of_stage + pipeline.place.rank % ranks_of_stage},
-      pipeline.session, eager::kernel_device(pipeline.session.compute_capability), steps,
-      &stopped, chunks);
+      pipeline.session, eager::kernel_device(pipeline.session.compute_capability), steps, &stopped,
+      chunks);
   schedule.strategy.runtime = Runtime::fsdp2;
   schedule.strategy.mesh.pipeline = ranks_of(pipeline);
   schedule.workload.batch =
@@ -217,10 +228,11 @@ Schedule schedule_of_rank(const TorchtitanPipeline& pipeline, int rank,
 }
 
 std::vector<Schedule> schedules_of_stages(const TorchtitanPipeline& pipeline,
-                                          std::span<const char* const> steps) {
+                                          std::span<const char* const> steps,
+                                          const std::stop_token& stop) {
   std::vector<Schedule> schedules;
   for (int rank = 0; rank < ranks_of(pipeline); ++rank)
-    schedules.push_back(schedule_of_rank(pipeline, rank, steps));
+    schedules.push_back(schedule_of_rank(pipeline, rank, steps, stop));
   return schedules;
 }
 
@@ -245,24 +257,27 @@ Prediction predict_alone(Schedule schedule, const TorchtitanPipeline& pipeline,
 }
 
 StagesWithMoves predict_stages_with_moves(const TorchtitanPipeline& pipeline,
-                                          const HardwareProfile& profile) {
+                                          const HardwareProfile& profile,
+                                          const std::stop_token& stop) {
   // The second step takes as long as the one that repeats.
   static constexpr std::array soon{"1", "steady"};
   const StepTimeMoves moves =
-      step_time_moves_of_recorded(schedules_of_stages(pipeline, soon), profile);
-  return {
-      .stages = predict_recorded_pipeline(schedules_of_stages(pipeline), predicted_run(pipeline),
-                                          predicted_pipeline(pipeline), profile, moves),
-      .moves = moves};
+      step_time_moves_of_recorded(schedules_of_stages(pipeline, soon, stop), profile);
+  return {.stages = predict_recorded_pipeline(
+              schedules_of_stages(pipeline, eager::parallel::recorded_steps, stop),
+              predicted_run(pipeline), predicted_pipeline(pipeline), profile, moves),
+          .moves = moves};
 }
 
 std::vector<Prediction> predict_stages(const TorchtitanPipeline& pipeline,
-                                       const HardwareProfile& profile, bool with_band) {
-  if (with_band) return predict_stages_with_moves(pipeline, profile).stages;
+                                       const HardwareProfile& profile, bool with_band,
+                                       const std::stop_token& stop) {
+  if (with_band) return predict_stages_with_moves(pipeline, profile, stop).stages;
   PredictedRun run = predicted_run(pipeline);
   run.with_band = false;
-  return predict_recorded_pipeline(schedules_of_stages(pipeline), run, predicted_pipeline(pipeline),
-                                   profile);
+  return predict_recorded_pipeline(
+      schedules_of_stages(pipeline, eager::parallel::recorded_steps, stop), run,
+      predicted_pipeline(pipeline), profile);
 }
 
 ModelCosts torchtitan_costs(const Choice& choice, const TrialInputs& inputs) {

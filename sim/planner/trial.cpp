@@ -19,13 +19,24 @@
 #include "sim/planner/mesh_recordings.h"
 #include "sim/planner/offload.h"
 #include "sim/planner/pipeline_trial.h"
-#include "sim/planner/stopped_recording.h"
 #include "sim/planner/torchtitan_pipeline.h"
 #include "sim/prediction/outside_memory.h"
 #include "sim/prediction/run_facts.h"
 
 namespace shardscope::planner {
 namespace {
+
+/// Ends a recording once a stop is asked for.
+class StoppedRecording final : public eager::ProgramListener {
+ public:
+  explicit StoppedRecording(std::stop_token stop) : stop_(std::move(stop)) {}
+  void on_program(const Schedule&) override {
+    if (stop_.stop_requested()) throw Error({.what = "stopped", .code = ExitCode::interrupted});
+  }
+
+ private:
+  std::stop_token stop_;
+};
 
 Schedule native(const Choice& choice, const TrialInputs& inputs) {
   return native_schedule(native_training(choice, inputs.model, inputs.training), 0,
@@ -171,8 +182,8 @@ Trial try_out_alone(const Choice& choice, const TrialInputs& inputs, const std::
 Trial try_out(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop) {
   if (inputs.findings != nullptr)
     if (const auto known = inputs.findings->trial(choice)) return *known;
-  const Trial trial =
-      is_pipelined(choice) ? try_pipeline(choice, inputs, stop) : try_out_alone(choice, inputs, stop);
+  const Trial trial = is_pipelined(choice) ? try_pipeline(choice, inputs, stop)
+                                           : try_out_alone(choice, inputs, stop);
   if (inputs.findings != nullptr && !trial.is_part) inputs.findings->keep(choice, trial);
   return trial;
 }

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "core/pytorch/engine/kernel_scratch.h"
 #include "core/pipeline/action.h"
+#include "core/pytorch/engine/kernel_scratch.h"
 #include "core/pytorch/parallel/training.h"
 #include "core/pytorch/runtimes/record/schedule_recorder.h"
 #include "core/schedule/schedule.h"
@@ -27,9 +27,9 @@ struct RecordedChunk {
   IndexRange operations, actions;  ///< of the schedule
 };
 
-/// Strategy and workload of the schedule are the caller's to fill in. `listener`, if any, is told as
-/// it grows, and may end it by throwing. `chunks`, if given, are those of the last step, of an axis
-/// pp.
+/// Strategy and workload of the schedule are the caller's to fill in. `listener`, if any, is told
+/// as it grows, and may end it by throwing. `chunks`, if given, are those of the last step, of an
+/// axis pp.
 Schedule recorded_training(const ParallelSettings& settings, const RankPlace& place,
                            const SessionSettings& session, const KernelDevice& device,
                            std::span<const char* const> steps = recorded_steps,

@@ -15,7 +15,7 @@ struct MegatronLayout {
   std::int32_t micro_batch = 1;
   std::int32_t first_rank_layers = 0, last_rank_layers = 0;
   bool embedding_and_loss_as_layers = false;
-  bool shards = false;  ///< the distributed optimizer
+  bool shards = false;    ///< the distributed optimizer
   bool overlaps = false;  ///< its reductions and gathers
   bool overlaps_tensor = false;
 

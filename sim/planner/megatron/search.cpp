@@ -99,9 +99,9 @@ class Search {
     std::uint32_t mesh = 0;
     std::uint8_t recomputation = 0;  ///< of recomputations_
     State state = State::unknown;
-    Bytes least;                    ///< needed, the margin not counted in
-    std::optional<Bytes> margin;    ///< to stay free beside it, once it was predicted
-    Duration bound;                 ///< of its step
+    Bytes least;                  ///< needed, the margin not counted in
+    std::optional<Bytes> margin;  ///< to stay free beside it, once it was predicted
+    Duration bound;               ///< of its step
   };
   struct Predicted {
     Settings settings;
@@ -167,12 +167,16 @@ class Search {
 
   Settings smallest_layout() const { return MegatronLayout{}.of(question_.training); }
 
-  /// Of one sequence at a time and one stage a rank, in increasing order.
+  /// Of the most tensor-parallel ranks, one sequence at a time and one stage a rank, in increasing
+  /// order.
   std::vector<std::size_t> likely_ways() const {
     std::vector<std::size_t> found;
+    int most = 1;
+    for (const Way& way : ways_) most = std::max(most, way.layout.tensor);
     for (std::size_t i = 0; i < ways_.size(); ++i) {
       const MegatronLayout& one = ways_[i].layout;
-      const bool is_usual = one.shards == one.overlaps && !one.overlaps_tensor;
+      const bool is_usual = one.shards && one.overlaps && !one.overlaps_tensor;
+      if (one.tensor != most) continue;
       if (one.micro_batch == 1 && one.stages_per_rank == 1 && one.context == 1 && is_usual)
         found.push_back(i);
     }

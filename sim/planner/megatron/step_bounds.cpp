@@ -59,10 +59,10 @@ const MegatronStepBounds::LayerTimes& MegatronStepBounds::times_of(const Setting
   const auto further = [](const PassParts& more, const PassParts& less) {
     return std::max(Duration{}, more.blocks - less.blocks);
   };
-  auto times = std::make_shared<LayerTimes>(
-      LayerTimes{.one = one,
-                 .forward = further(two.forward, one.forward),
-                 .backward = further(two.backward, one.backward)});
+  auto times =
+      std::make_shared<LayerTimes>(LayerTimes{.one = one,
+                                              .forward = further(two.forward, one.forward),
+                                              .backward = further(two.backward, one.backward)});
   const std::scoped_lock lock(mutex_);
   return *times_.try_emplace(key, std::move(times)).first->second;
 }
@@ -97,10 +97,11 @@ Duration MegatronStepBounds::least_update(const Settings& settings, int layers,
                                           Duration last_backward) {
   constexpr std::int64_t by_adam = 28, half = 2;  // as sim/megatron/update.cpp
   const MegatronUpdate update = update_of(settings, layers);
-  const Duration adam = Bytes{update.elements / update.shards * by_adam} / profile_.memory_bandwidth;
+  const Duration adam =
+      Bytes{update.elements / update.shards * by_adam} / profile_.memory_bandwidth;
   if (update.data_ranks == 1) return adam;
-  const Ranks ranks = Ranks::spaced(0, update.rank_distance,
-                                    static_cast<std::size_t>(update.data_ranks));
+  const Ranks ranks =
+      Ranks::spaced(0, update.rank_distance, static_cast<std::size_t>(update.data_ranks));
   const auto collective = [&](OperationKind kind, Bytes bytes) {
     return costs_.collectives().cost(kind, bytes, ranks).time;
   };
