@@ -38,10 +38,7 @@ inline constexpr WeighedSchedule further_schedules[] = {
     {PipelineScheduleKind::interleaved_1f1b, 3},
     {PipelineScheduleKind::interleaved_1f1b, 4},
     {PipelineScheduleKind::interleaved_1f1b, 5},
-    {PipelineScheduleKind::looped_bfs, 3},
-    {PipelineScheduleKind::looped_bfs, 4},
-    {PipelineScheduleKind::interleaved_zero_bubble, 2},
-    {PipelineScheduleKind::interleaved_zero_bubble, 3}};
+    {PipelineScheduleKind::interleaved_zero_bubble, 2}};
 
 /// Forwards of a step (stages x micro-batches) beyond which a pipeline is not weighed: more
 /// micro-batches make its bubble hardly smaller, and each costs time to play.

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "core/native/native_schedule.h"
 #include "core/native/pipeline_stages.h"
+#include "sim/engine/rehearse.h"
 #include "sim/engine/simulate_together.h"
 #include "sim/planner/estimate.h"
 #include "sim/planner/pipeline_bounds.h"
@@ -67,11 +69,12 @@ struct FewMicroBatches {
   int few = 0, unit = 0;  ///< 0: all of them are played
 };
 
-/// From twice as many micro-batches as stages on, ranks wait for each other in a pattern that
-/// repeats with as many more.
+/// From twice as many micro-batches as ranks on, ranks wait for each other in a pattern that repeats
+/// with as many more; as stages, where the stages of a rank are in a V.
 FewMicroBatches few_micro_batches(const Choice& choice) {
-  constexpr int worth = 6;
-  const int unit = choice.mesh.pipeline * choice.pipeline.stages_per_rank;
+  constexpr int worth = 4;
+  const bool by_stages = is_v_shaped(choice.pipeline.schedule);
+  const int unit = choice.mesh.pipeline * (by_stages ? choice.pipeline.stages_per_rank : 1);
   if (!choice.torchtitan || choice.micro_batches < worth * unit || choice.micro_batches % unit != 0)
     return {};
   return {.few = 2 * unit, .unit = unit};
@@ -152,37 +155,85 @@ ChoiceFigures played_figures(const Choice& choice, const TrialInputs& inputs,
   return figures;
 }
 
+/// What the last rank and the one that needs most with few micro-batches hold with all of them: the
+/// allocator plays, and no clock.
+FullSimulation rehearse_neediest(const Choice& choice, std::size_t of_few,
+                                 const TrialInputs& inputs, const std::stop_token& stop) {
+  const TorchtitanPipeline pipeline = torchtitan_pipeline(choice, inputs);
+  const Bytes memory = inputs.profile.memory;
+  FullSimulation result;
+  for (const int rank : std::set{static_cast<int>(of_few), choice.mesh.pipeline - 1}) {
+    const Schedule schedule =
+        schedule_of_rank(pipeline, rank, eager::parallel::recorded_steps, stop);
+    const Bytes outside = outside_bytes(schedule, inputs.profile);
+    AllocatorChoice allocator{.settings = inputs.allocator};
+    if (memory > Bytes{}) allocator.memory = DeviceCapacity{.total = memory, .outside = outside};
+    const Rehearsal rehearsal = rehearse(schedule, inputs.profile, allocator);
+    if (rehearsal.out_of_memory) result.fits = false;
+    if (rehearsal.reserved + outside <= result.reserved + result.outside) continue;
+    result.reserved = rehearsal.reserved;
+    result.outside = outside;
+  }
+  return result;
+}
+
+/// A step of all micro-batches that takes `span`, from one of few.
+void restate(Summary& summary, Duration span, const Choice& choice, int few) {
+  const double longer = span.seconds() / summary.step_time.seconds();
+  const double more = static_cast<double>(choice.micro_batches) / few;
+  const auto scale = [&](Duration& time) {
+    time = Duration::from_seconds(time.seconds() * longer);
+  };
+  for (Duration* part :
+       {&summary.step_time, &summary.step_time_low, &summary.step_time_high, &summary.time.span,
+        &summary.time.compute, &summary.time.exposed_communication, &summary.time.exposed_copy,
+        &summary.time.idle, &summary.time.communication, &summary.time.overlap})
+    scale(*part);
+  summary.tokens_per_s *= more / longer;
+  summary.tokens_per_s_per_device *= more / longer;
+  if (summary.mfu_share) *summary.mfu_share *= more / longer;
+  if (!summary.steps.empty()) summary.steps.back().time = summary.time;
+  if (!summary.pipeline) return;
+  // The bubble is as long, whatever the number of micro-batches.
+  summary.pipeline->micro_batches = choice.micro_batches;
+  summary.pipeline->bubble_share /= longer;
+}
+
+/// Of many micro-batches: few are played with all ranks, the time is the trial's, and memory that
+/// of the ranks that need most, with all of them.
+ChoiceFigures figures_from_few(const Choice& choice, const FewMicroBatches& cut,
+                               const TrialInputs& inputs, const std::stop_token& stop) {
+  Choice few = choice;
+  few.micro_batches = cut.few + cut.unit;
+  StagesWithMoves played =
+      predict_stages_with_moves(torchtitan_pipeline(few, inputs), inputs.profile, stop);
+  const std::size_t most = neediest(played.stages);
+  ChoiceFigures figures{.summary = std::move(played.stages[most].summary)};
+  if (figures.summary.out_of_memory || !figures.summary.fits) return figures;
+  figures.moves = played.moves;
+  const Trial trial = try_out(choice, inputs, stop);
+  const FullSimulation whole = rehearse_neediest(choice, most, inputs, stop);
+  Summary& summary = figures.summary;
+  MemorySummary& memory = summary.memory;
+  const Bytes added = std::max(Bytes{}, whole.reserved - memory.peak_reserved);
+  memory.peak_reserved += added;
+  memory.peak_allocated = std::max(memory.peak_allocated, trial.allocated);
+  memory.peak_active = std::max(memory.peak_active, memory.peak_allocated);
+  summary.fits = whole.fits;
+  restate(summary, trial.time.span, choice, few.micro_batches);
+  return figures;
+}
+
 ChoiceFigures figures_of_torchtitan(const Choice& choice, const TrialInputs& inputs,
                                     const std::stop_token& stop) {
   if (!choice.torchtitan || inputs.findings == nullptr) return played_figures(choice, inputs, stop);
   const Bytes memory = inputs.profile.memory;
   if (auto known = inputs.findings->figures(choice, memory)) return std::move(*known);
-  const ChoiceFigures figures = played_figures(choice, inputs, stop);
+  const FewMicroBatches cut = few_micro_batches(choice);
+  const ChoiceFigures figures = cut.unit > 0 ? figures_from_few(choice, cut, inputs, stop)
+                                             : played_figures(choice, inputs, stop);
   inputs.findings->keep(choice, memory, figures);
   return figures;
-}
-
-/// Few of many micro-batches with the allocator: what it holds beyond the tensors of few it is
-/// taken to hold beyond those of all.
-FullSimulation simulate_few(const Choice& choice, const TrialInputs& inputs,
-                            const std::stop_token& stop) {
-  const FewMicroBatches cut = few_micro_batches(choice);
-  Choice few = choice;
-  few.micro_batches = cut.few + cut.unit;
-  const std::vector<Prediction> ranks =
-      predict_stages(torchtitan_pipeline(few, inputs), inputs.profile, false, stop);
-  const Trial trial = try_out(choice, inputs, stop);
-  FullSimulation result{.reserved = trial.allocated, .outside = trial.outside};
-  for (const Prediction& rank : ranks) {
-    const MemorySummary& memory = rank.summary.memory;
-    result.reserved =
-        std::max(result.reserved, trial.allocated + memory.peak_reserved - memory.peak_allocated);
-    if (rank.summary.out_of_memory) result.fits = false;
-  }
-  const Bytes memory = inputs.profile.memory;
-  if (memory > Bytes{} && result.reserved + result.outside + inputs.margin > memory)
-    result.fits = false;
-  return result;
 }
 
 FullSimulation simulate_torchtitan(const Choice& choice, const TrialInputs& inputs,
@@ -192,11 +243,6 @@ FullSimulation simulate_torchtitan(const Choice& choice, const TrialInputs& inpu
     const Bytes needed = summary.memory.peak_reserved + summary.memory.outside;
     return !summary.out_of_memory && (memory == Bytes{} || needed + inputs.margin <= memory);
   };
-  if (few_micro_batches(choice).unit > 0) {
-    // What does not fit with few needs no play of all.
-    const FullSimulation few = simulate_few(choice, inputs, stop);
-    if (!few.fits || inputs.findings == nullptr) return few;
-  }
   if (choice.torchtitan && inputs.findings != nullptr) {
     const Summary summary = figures_of_torchtitan(choice, inputs, stop).summary;
     return {.reserved = summary.memory.peak_reserved,

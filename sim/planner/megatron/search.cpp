@@ -44,18 +44,10 @@ Bytes least_of_rank(const Settings& s, int rank) {
          megatron::unread_gradients(s, rank) + smallest * chunks_in_flight(s, rank) + working;
 }
 
-/// How a layout may run layers again, the fastest first.
-struct Recomputation {
-  Recompute kind = Recompute::none;
-  int layers = 1;  ///< at once, of full
-};
-std::vector<Recomputation> recomputations(const Settings& s) {
-  std::vector<Recomputation> all{{}};
+std::vector<Recompute> recomputations(const Settings& s) {
   // Fused attention keeps nothing that selective recomputation would save but sums.
-  if (s.attention == megatron::Attention::unfused) all.push_back({Recompute::selective});
-  // With more layers at once fewer inputs are kept, in the same time.
-  for (const int layers : {1, 2, 4}) all.push_back({Recompute::full, layers});
-  return all;
+  if (s.attention != megatron::Attention::unfused) return {Recompute::none, Recompute::full};
+  return {Recompute::none, Recompute::selective, Recompute::full};
 }
 
 std::string parts_text(const Accounting& slower, const Accounting& faster) {
@@ -97,7 +89,8 @@ class Search {
   struct Way {
     MegatronLayout layout;
     std::uint32_t mesh = 0;
-    std::uint8_t recomputation = 0;  ///< of recomputations_
+    std::uint8_t recomputation = 0;   ///< of recomputations_
+    std::uint8_t layers_at_once = 1;  ///< of full recomputation
     State state = State::unknown;
     Bytes least;                  ///< needed, the margin not counted in
     std::optional<Bytes> margin;  ///< to stay free beside it, once it was predicted
@@ -118,16 +111,29 @@ class Search {
   Settings settings_of(const Way& way) const {
     Settings settings = way.layout.of(question_.training);
     const auto last = recomputations_.size() - 1;
-    const Recomputation& again = recomputations_[std::min<std::size_t>(way.recomputation, last)];
-    settings.recompute = again.kind;
-    settings.recompute_layers = again.layers;
+    settings.recompute = recomputations_[std::min<std::size_t>(way.recomputation, last)];
+    settings.recompute_layers = way.layers_at_once;
     return settings;
+  }
+
+  /// With more layers run again at once fewer inputs are kept, in the same time: as many as need
+  /// the least memory.
+  void set_layers_at_once(Way& way) const {
+    way.layers_at_once = 1;
+    way.least = planner::least_memory(settings_of(way));
+    if (recomputations_[way.recomputation] != Recompute::full) return;
+    Way other = way;
+    for (const std::uint8_t layers : {std::uint8_t{2}, std::uint8_t{4}}) {
+      other.layers_at_once = layers;
+      other.least = planner::least_memory(settings_of(other));
+      if (other.least < way.least) way = other;
+    }
   }
 
   /// The next recomputation of the way that may fit, from its own on.
   void settle_recomputation(Way& way) const {
     for (; way.recomputation < recomputations_.size(); ++way.recomputation) {
-      way.least = planner::least_memory(settings_of(way));
+      set_layers_at_once(way);
       if (may_fit(way.least)) return;
     }
     way.state = State::out_of_memory;
@@ -391,7 +397,7 @@ class Search {
 
   const MegatronQuestion& question_;
   const MegatronWatcher& watcher_;
-  std::vector<Recomputation> recomputations_;
+  std::vector<Recompute> recomputations_;
   MegatronStepBounds bounds_;
   std::vector<Way> ways_;
   std::size_t meshes_ = 0;
