@@ -69,8 +69,8 @@ struct FewMicroBatches {
   int few = 0, unit = 0;  ///< 0: all of them are played
 };
 
-/// From twice as many micro-batches as ranks on, ranks wait for each other in a pattern that repeats
-/// with as many more; as stages, where the stages of a rank are in a V.
+/// From twice as many micro-batches as ranks on, ranks wait for each other in a pattern that
+/// repeats with as many more; as stages, where the stages of a rank are in a V.
 FewMicroBatches few_micro_batches(const Choice& choice) {
   constexpr int worth = 4;
   const bool by_stages = is_v_shaped(choice.pipeline.schedule);
@@ -205,21 +205,25 @@ ChoiceFigures figures_from_few(const Choice& choice, const FewMicroBatches& cut,
                                const TrialInputs& inputs, const std::stop_token& stop) {
   Choice few = choice;
   few.micro_batches = cut.few + cut.unit;
-  StagesWithMoves played =
-      predict_stages_with_moves(torchtitan_pipeline(few, inputs), inputs.profile, stop);
-  const std::size_t most = neediest(played.stages);
-  ChoiceFigures figures{.summary = std::move(played.stages[most].summary)};
-  if (figures.summary.out_of_memory || !figures.summary.fits) return figures;
-  figures.moves = played.moves;
-  const Trial trial = try_out(choice, inputs, stop);
-  const FullSimulation whole = rehearse_neediest(choice, most, inputs, stop);
+  const TorchtitanPipeline pipeline = torchtitan_pipeline(few, inputs);
+  std::vector<Prediction> stages = predict_stages(pipeline, inputs.profile, false, stop);
+  const std::size_t most = neediest(stages);
+  ChoiceFigures figures{.summary = std::move(stages[most].summary)};
   Summary& summary = figures.summary;
+  if (summary.out_of_memory || !summary.fits) return figures;
+  const FullSimulation whole = rehearse_neediest(choice, most, inputs, stop);
+  const Trial trial = try_out(choice, inputs, stop);
   MemorySummary& memory = summary.memory;
-  const Bytes added = std::max(Bytes{}, whole.reserved - memory.peak_reserved);
-  memory.peak_reserved += added;
+  memory.peak_reserved = std::max(memory.peak_reserved, whole.reserved);
   memory.peak_allocated = std::max(memory.peak_allocated, trial.allocated);
   memory.peak_active = std::max(memory.peak_active, memory.peak_allocated);
   summary.fits = whole.fits;
+  if (!summary.fits) return figures;
+  figures.moves = moves_of_stages(pipeline, inputs.profile, stop);
+  const StepTimeBand band = step_time_band(figures.moves);
+  const double seconds = summary.step_time.seconds();
+  summary.step_time_low = Duration::from_seconds(seconds * band.low_factor);
+  summary.step_time_high = Duration::from_seconds(seconds * band.high_factor);
   restate(summary, trial.time.span, choice, few.micro_batches);
   return figures;
 }

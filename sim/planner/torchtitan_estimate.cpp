@@ -51,13 +51,10 @@ Trial estimated_pipeline(const Choice& choice, const TrialInputs& inputs,
   const Bounds least = bounds.of(choice);
   Trial trial{.time = {}, .allocated = least.memory, .outside = {}};
   const Bytes context = inputs.profile.context_memory.value_or(Bytes{});
-  // Where parameters are let go, how many blocks are whole at once does not follow from few.
-  const bool knows_memory = !probe_key(choice).reshards;
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
-    if (knows_memory)
-      trial.allocated =
-          std::max(trial.allocated, context + stages.states[rank] +
-                                        most_live(bounds.orders_of(choice)[rank], chunks));
+    trial.allocated =
+        std::max(trial.allocated,
+                 context + stages.states[rank] + most_live(bounds.orders_of(choice)[rank], chunks));
     // Stages of one rank reduce beside the backwards of its others.
     const Duration reduction{stages.reductions[rank].ns / setup.stages_per_rank};
     trial.time.span = std::max(trial.time.span,

@@ -8,8 +8,8 @@ namespace shardscope::planner {
 
 /// The stages' forwards and backwards in each rank's order (sim/engine/pipeline_timeline.h), with
 /// transfers, and around them the first gather, reductions and the update. Of `time` the span
-/// alone is set. Memory is what lives at the most in that order, of parameters that are let go the
-/// bound. The stages are those of sim/planner/torchtitan_probe.h.
+/// alone is set. Memory is what lives at the most in that order. The stages are those of
+/// sim/planner/torchtitan_probe.h.
 Trial estimated_pipeline(const Choice& choice, const TrialInputs& inputs,
                          const std::stop_token& stop = {});
 

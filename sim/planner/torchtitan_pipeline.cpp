@@ -256,13 +256,17 @@ Prediction predict_alone(Schedule schedule, const TorchtitanPipeline& pipeline,
   return shardscope::predict(std::move(schedule), run, profile);
 }
 
+StepTimeMoves moves_of_stages(const TorchtitanPipeline& pipeline, const HardwareProfile& profile,
+                              const std::stop_token& stop) {
+  // The second step takes as long as the one that repeats.
+  static constexpr std::array soon{"1", "steady"};
+  return step_time_moves_of_recorded(schedules_of_stages(pipeline, soon, stop), profile);
+}
+
 StagesWithMoves predict_stages_with_moves(const TorchtitanPipeline& pipeline,
                                           const HardwareProfile& profile,
                                           const std::stop_token& stop) {
-  // The second step takes as long as the one that repeats.
-  static constexpr std::array soon{"1", "steady"};
-  const StepTimeMoves moves =
-      step_time_moves_of_recorded(schedules_of_stages(pipeline, soon, stop), profile);
+  const StepTimeMoves moves = moves_of_stages(pipeline, profile, stop);
   return {.stages = predict_recorded_pipeline(
               schedules_of_stages(pipeline, eager::parallel::recorded_steps, stop),
               predicted_run(pipeline), predicted_pipeline(pipeline), profile, moves),

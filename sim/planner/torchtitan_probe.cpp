@@ -168,10 +168,11 @@ ProbeKey probe_key(const Choice& choice) {
 }
 
 StageChunks ProbedStages::of(Kind kind, int blocks) const {
-  StageChunks stage = of_one_[static_cast<std::size_t>(kind)];
-  for (int block = 1; block < blocks; ++block)
-    stage = combined(stage, added_[static_cast<std::size_t>(block - 1) % added_.size()],
-                     std::plus<std::int64_t>());
+  StageChunks stage = of_few_[static_cast<std::size_t>(kind)];
+  for (int block = few_ + 1; block <= blocks; ++block)
+    stage = combined(stage, added_by(block), std::plus<std::int64_t>());
+  for (int block = few_; block > blocks; --block)
+    stage = combined(stage, added_by(block), std::minus<std::int64_t>());
   return stage;
 }
 
@@ -216,20 +217,23 @@ ProbedStages probed_stages(const Choice& choice, const TrialInputs& inputs,
                            const std::stop_token& stop) {
   // Of checkpointing every:2 the second block is checkpointed, and the third is as the first.
   const int period = std::max(1, choice.checkpointing.every);
-  std::array<StageChunks, ProbedStages::kinds> of_one;
-  const TorchtitanPipeline one = probed_pipeline(choice, inputs, 1);
+  // Where parameters are let go, so many blocks are whole at once.
+  constexpr int whole_at_once = 3, middle = 1;
+  const int few = probe_key(choice).reshards ? whole_at_once : 1;
+  std::array<StageChunks, ProbedStages::kinds> of_few;
+  const TorchtitanPipeline pipeline = probed_pipeline(choice, inputs, few);
   for (int rank = 0; rank < probed_ranks; ++rank)
-    of_one[static_cast<std::size_t>(rank)] = probed_stage(one, rank, inputs, stop);
-  constexpr int middle = 1;
-  std::vector<StageChunks> added;
-  StageChunks last = of_one[middle];
-  for (int blocks = 2; blocks <= period + 1; ++blocks) {
+    of_few[static_cast<std::size_t>(rank)] = probed_stage(pipeline, rank, inputs, stop);
+  std::vector<StageChunks> added(static_cast<std::size_t>(period));
+  StageChunks last = of_few[middle];
+  for (int block = few + 1; block <= few + period; ++block) {
     const StageChunks more =
-        probed_stage(probed_pipeline(choice, inputs, blocks), middle, inputs, stop);
-    added.push_back(combined(more, last, std::minus<std::int64_t>()));
+        probed_stage(probed_pipeline(choice, inputs, block), middle, inputs, stop);
+    added[static_cast<std::size_t>((block - 1) % period)] =
+        combined(more, last, std::minus<std::int64_t>());
     last = more;
   }
-  return {of_one, std::move(added)};
+  return {few, of_few, std::move(added)};
 }
 
 }  // namespace shardscope::planner

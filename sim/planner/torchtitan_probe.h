@@ -49,8 +49,9 @@ class ProbedStages {
   enum class Kind : std::uint8_t { first, middle, last };
   static constexpr std::size_t kinds = 3;
 
-  ProbedStages(std::array<StageChunks, kinds> of_one, std::vector<StageChunks> added)
-      : of_one_(of_one), added_(std::move(added)) {}
+  /// `of_few`: of stages of so many blocks. `added`: by the block, see below.
+  ProbedStages(int few, std::array<StageChunks, kinds> of_few, std::vector<StageChunks> added)
+      : few_(few), of_few_(of_few), added_(std::move(added)) {}
 
   /// Of a stage of so many blocks.
   StageChunks of(Kind kind, int blocks) const;
@@ -58,9 +59,14 @@ class ProbedStages {
   std::vector<StageChunks> stages(const std::vector<int>& blocks) const;
 
  private:
-  std::array<StageChunks, kinds> of_one_;
-  /// By the block's place in its stage, from the second on, again and again: torchtitan counts
-  /// those that it checkpoints.
+  const StageChunks& added_by(int block) const {
+    return added_[static_cast<std::size_t>(block - 1) % added_.size()];
+  }
+
+  int few_;
+  std::array<StageChunks, kinds> of_few_;
+  /// What a block adds to its stage, by its number in the stage, which counts from 1, again and
+  /// again: torchtitan counts those that it checkpoints.
   std::vector<StageChunks> added_;
 };
 
