@@ -66,19 +66,14 @@ class PipelineEnumerator {
       drop(why);
       return std::move(result_);
     }
-    add_all(weighed_schedules);
-    if (axes_) add_all(further_schedules);
+    for (const WeighedSchedule& schedule : weighed_schedules)
+      for (const std::int64_t ranks : divisors_of(question_.world))
+        if (ranks > 1) add(schedule, static_cast<int>(ranks));
     say_what_is_left_out();
     return std::move(result_);
   }
 
  private:
-  void add_all(std::span<const WeighedSchedule> schedules) {
-    for (const WeighedSchedule& schedule : schedules)
-      for (const std::int64_t ranks : divisors_of(question_.world))
-        if (ranks > 1) add(schedule, static_cast<int>(ranks));
-  }
-
   void add(const WeighedSchedule& schedule, int ranks) {
     if (ranks * schedule.stages_per_rank > blocks_) {
       has_too_few_layers_ = true;
@@ -161,9 +156,8 @@ class PipelineEnumerator {
   void add_checkpointings(Choice choice) {
     std::vector<eager::CheckpointChoice> of_blocks{
         {}, {.every = 1}, {.every = 1, .selective = true}};
-    // torchtitan's usual one is every second block.
-    if (axes_)
-      for (const int every : {2, 3, 4}) of_blocks.push_back({.every = every});
+    // torchtitan's usual one.
+    if (axes_) of_blocks.push_back({.every = 2});
     for (const eager::CheckpointChoice& checkpointing : of_blocks) {
       choice.checkpointing = checkpointing;
       if (runs_again_for_each_weight(choice))

@@ -9,8 +9,7 @@
 namespace shardscope::planner {
 
 /// Of the native runtime, or of fsdp2 as torchtitan runs it, on as many ranks as the question has:
-/// every number of stages that divides them under every schedule of `weighed_schedules`, and of
-/// torchtitan's loop of `further_schedules`, with every
+/// every number of stages that divides them under every schedule of `weighed_schedules`, with every
 /// sharding that the ranks of a stage can have inside, and micro-batches that are at least as many
 /// as the stages. `precisions`: that the runtime has. Why there are none, or not all, is said in
 /// `dropped`. `axes`: of torchtitan's loop, beside the question's ranks.
@@ -33,12 +32,6 @@ inline constexpr WeighedSchedule weighed_schedules[] = {
     {PipelineScheduleKind::interleaved_zero_bubble, 1},
     {PipelineScheduleKind::zbv_zero_bubble, 2},
     {PipelineScheduleKind::dualpipev, 2}};
-/// And under torchtitan's loop, which writes down the layers of each stage.
-inline constexpr WeighedSchedule further_schedules[] = {
-    {PipelineScheduleKind::interleaved_1f1b, 3},
-    {PipelineScheduleKind::interleaved_1f1b, 4},
-    {PipelineScheduleKind::interleaved_1f1b, 5},
-    {PipelineScheduleKind::interleaved_zero_bubble, 2}};
 
 /// Forwards of a step (stages x micro-batches) beyond which a pipeline is not weighed: more
 /// micro-batches make its bubble hardly smaller, and each costs time to play.

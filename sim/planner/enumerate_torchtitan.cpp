@@ -16,8 +16,8 @@ namespace {
 
 using S = ShardingStrategy;
 
-constexpr std::array<eager::CheckpointChoice, 6> checkpointings{
-    {{}, {.every = 1}, {.every = 1, .selective = true}, {.every = 2}, {.every = 3}, {.every = 4}}};
+constexpr std::array<eager::CheckpointChoice, 4> checkpointings{
+    {{}, {.every = 1}, {.every = 1, .selective = true}, {.every = 2}}};
 
 /// Of every question.
 const Dropped beside_pipeline{"torchtitan context beside pipeline", "not predicted yet"};

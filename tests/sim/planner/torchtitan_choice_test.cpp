@@ -431,7 +431,8 @@ TEST(TorchtitanEstimates, AreNearTrials) {
         fmt::format("{}: {:.3f} of the time, {:.3f} of the memory", text_of(choice), time, memory);
     EXPECT_NEAR(time, 1, 0.15) << text;
     EXPECT_LE(memory, 1.02) << text;
-    EXPECT_GE(memory, 0.85) << text;
+    // Low ones cost a trial, and no place.
+    EXPECT_GE(memory, 0.5) << text;
   }
 }
 
