@@ -72,7 +72,7 @@ struct FewMicroBatches {
 /// From twice as many micro-batches as ranks on, ranks wait for each other in a pattern that
 /// repeats with as many more; as stages, where the stages of a rank are in a V.
 FewMicroBatches few_micro_batches(const Choice& choice) {
-  constexpr int worth = 4;
+  constexpr int worth = 6;
   const bool by_stages = is_v_shaped(choice.pipeline.schedule);
   const int unit = choice.mesh.pipeline * (by_stages ? choice.pipeline.stages_per_rank : 1);
   if (!choice.torchtitan || choice.micro_batches < worth * unit || choice.micro_batches % unit != 0)
