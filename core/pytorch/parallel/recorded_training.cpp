@@ -75,7 +75,6 @@ Schedule recorded_training(const ParallelSettings& settings, const RankPlace& pl
                            std::span<const char* const> steps, ProgramListener* listener,
                            std::vector<RecordedChunk>* chunks) {
   ScheduleRecorder recorder(device, session_settings.device);
-  if (listener != nullptr) recorder.listen(*listener);
   Session session(session_settings);
   session.observe(recorder);
   ProcessGroups groups(place.world, place.rank);
@@ -87,11 +86,17 @@ Schedule recorded_training(const ParallelSettings& settings, const RankPlace& pl
   for (const char* label : steps) {
     recorder.begin_step(label);
     if (chunks != nullptr) chunks->clear();
+    // Here no destructor is at work, out of which nothing may be thrown.
+    const auto tell = [&] {
+      if (listener != nullptr) listener->on_program(recorder.schedule());
+    };
     training.iteration(
         [&](Moment moment, int micro_batch) {
+          tell();
           begin_phase_after(recorder, training, moment, micro_batch);
         },
         [&](const char* what, int stage, int micro_batch) {
+          tell();
           begin_phase_of_stage(recorder, what, micro_batch);
           if (chunks != nullptr) note_chunk(recorder, what, {stage, micro_batch}, *chunks);
         });

@@ -28,8 +28,8 @@ struct RecordedChunk {
 };
 
 /// Strategy and workload of the schedule are the caller's to fill in. `listener`, if any, is told
-/// as it grows, and may end it by throwing. `chunks`, if given, are those of the last step, of an
-/// axis pp.
+/// at each forward and backward, and may end the recording by throwing. `chunks`, if given, are
+/// those of the last step, of an axis pp.
 Schedule recorded_training(const ParallelSettings& settings, const RankPlace& place,
                            const SessionSettings& session, const KernelDevice& device,
                            std::span<const char* const> steps = recorded_steps,
