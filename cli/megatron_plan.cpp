@@ -14,6 +14,7 @@
 #include "cli/hardware_choice.h"
 #include "cli/megatron_scenario.h"
 #include "cli/plan_inputs.h"
+#include "cli/progress_line.h"
 #include "cli/refused_option.h"
 #include "cli/table.h"
 #include "core/base/grouped.h"
@@ -152,7 +153,6 @@ class Asker {
     const auto assume = [&](std::string_view text) { question.assumed.emplace_back(text); };
     if (is_by_file_ && s.recompute != megatron::Recompute::none)
       assume("recomputation by what fits, and not the command line's");
-    if (is_by_file_ && s.overlaps_tensor) assume("no --tp-comm-overlap");
     if (s.float8 != megatron::Float8::none) assume("FP8 in all layouts, as the command line says");
     question.training.recompute = megatron::Recompute::none;
     question.training.by_block = question.training.distributes_recomputed = false;
@@ -222,6 +222,10 @@ Json settings_json(const megatron::Settings& s) {
           {"batch", s.micro_batch},
           {"accumulate", s.micro_batches()},
           {"checkpointing", name_of(s.recompute)},
+          {"recomputed_layers_at_once",
+           s.recompute == megatron::Recompute::full ? Json(s.recompute_layers) : Json()},
+          {"overlaps_gradients", s.overlaps_gradients},
+          {"overlaps_tensor", s.overlaps_tensor},
           {"pipeline", std::move(pipeline)}};
 }
 
@@ -302,6 +306,24 @@ std::string losers_text(const MegatronAnswer& answer) {
   return answer.losers.empty() ? "" : text;
 }
 
+std::string progress_text(const planner::MegatronProgress& progress) {
+  const std::string best = progress.best
+                               ? fmt::format(", best so far {} a step: {}",
+                                             rounded_text(*progress.best), progress.best_text)
+                               : "";
+  return fmt::format("{} layouts, {} predicted{}", progress.layouts, progress.predicted, best);
+}
+
+MegatronAnswer answer_to(const MegatronQuestion& question, const OutputOptions& output,
+                         const std::stop_token& stop) {
+  ProgressLine line(output);
+  return planner::plan_megatron(question, {.on_progress =
+                                               [&](const planner::MegatronProgress& progress) {
+                                                 line.update(progress_text(progress));
+                                               },
+                                           .stop = stop});
+}
+
 ExitCode code_of(const MegatronAnswer& answer) {
   if (answer.interrupted) return ExitCode::interrupted;
   return answer.places.empty() ? ExitCode::no : ExitCode::done;
@@ -336,7 +358,7 @@ ExitCode run_megatron_plan(const PlanOptions& options, const std::stop_token& st
     lock.emplace(*options.folder);
   }
   const auto begin = std::chrono::steady_clock::now();
-  const MegatronAnswer answer = planner::plan_megatron(question, stop);
+  const MegatronAnswer answer = answer_to(question, options.output, stop);
   const double elapsed_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   std::string script;

@@ -85,17 +85,27 @@ class TimelinePlayer {
       if (one.kind == InstructionKind::wait)
         for (const std::uint32_t event : ended[one.posted])
           add(compute, LaneItem::Kind::wait, event);
-      for (const PipelineTransfer& transfer : one.transfers) {
-        const auto [lane, is_new] = lanes.try_emplace({transfer.peer, transfer.action.kind}, 0);
+      const auto lane_of = [&](const PipelineTransfer& transfer) {
+        const auto key = times_.one_channel ? std::pair(-1, ActionKind::forward)
+                                            : std::pair(transfer.peer, transfer.action.kind);
+        const auto [lane, is_new] = lanes.try_emplace(key, 0);
         if (is_new) lane->second = engine.new_lane(rank);
+        return lane->second;
+      };
+      // What is posted together is come to together.
+      for (const PipelineTransfer& transfer : one.transfers) {
+        const std::size_t lane = lane_of(transfer);
         const std::uint32_t posted = engine.new_event();
         add(compute, LaneItem::Kind::record, posted);
-        add(lane->second, LaneItem::Kind::wait, posted);
-        add(lane->second, LaneItem::Kind::record, arrival(transfer.action, engine));
-        add(lane->second, LaneItem::Kind::wait, arrival_of_peer(transfer.action, engine));
-        add(lane->second, LaneItem::Kind::operation, static_cast<std::uint32_t>(next_++));
+        add(lane, LaneItem::Kind::wait, posted);
+        add(lane, LaneItem::Kind::record, arrival(transfer.action, engine));
+      }
+      for (const PipelineTransfer& transfer : one.transfers) {
+        const std::size_t lane = lane_of(transfer);
+        add(lane, LaneItem::Kind::wait, arrival_of_peer(transfer.action, engine));
+        add(lane, LaneItem::Kind::operation, static_cast<std::uint32_t>(next_++));
         ended[i].push_back(engine.new_event());
-        add(lane->second, LaneItem::Kind::record, ended[i].back());
+        add(lane, LaneItem::Kind::record, ended[i].back());
       }
     }
   }

@@ -18,6 +18,9 @@ struct PipelineTimes {
   std::vector<ChunkTime> chunks;  ///< by stage
   /// Of a send or receive between two ranks of the pipeline.
   std::function<Duration(int rank, int peer)> transfer;
+  /// A rank's transfers follow each other in the order in which they are posted, as those of one
+  /// communicator of NCCL do; else those to and from each peer have a channel of their own.
+  bool one_channel = false;
 };
 
 /// An action or a transfer of a rank's program, when it ran.

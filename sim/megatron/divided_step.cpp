@@ -81,12 +81,20 @@ Duration between(Duration shorter, Duration longer, double share) {
   return Duration::from_seconds(shorter.seconds() + share * (longer.seconds() - shorter.seconds()));
 }
 
+int whole_micro_batches(const DividedTraining& training) {
+  return std::max(1, static_cast<int>(std::lround(training.micro_batches)));
+}
+
+/// The second of three is one that neither begins a step nor ends it.
+int played_micro_batches(const DividedTraining& training) {
+  const bool several = whole_micro_batches(training) > 1 || training.pipeline->by_deepspeed;
+  return several ? told_micro_batches : 1;
+}
+
 /// The band is that of a stage's own steps.
 PlayedStep played_pipeline(const DividedTraining& training) {
-  const int micro_batches = std::max(1, static_cast<int>(std::lround(training.micro_batches)));
-  // The second of three is one that neither begins a step nor ends it.
-  const bool several = micro_batches > 1 || training.pipeline->by_deepspeed;
-  const int played = several ? told_micro_batches : 1;
+  const int micro_batches = whole_micro_batches(training);
+  const int played = played_micro_batches(training);
   const Steps stage(training, played);
   DividedStep step = stage.of(played);
   const double low = step.low.seconds() / step.time.seconds();
@@ -123,6 +131,10 @@ DividedStep predicted_step(const DividedTraining& training) {
   step.low = between(step.low, next.low, rest);
   step.high = between(step.high, next.high, rest);
   return step;
+}
+
+StageParts stage_parts(const DividedTraining& training) {
+  return stage_parts(schedule_of(training, played_micro_batches(training)), training.profile);
 }
 
 PlayedStep played_step(const DividedTraining& training) {

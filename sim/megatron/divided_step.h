@@ -18,6 +18,9 @@ struct DividedStep {
 /// where the setup is none that can be played.
 DividedStep predicted_step(const DividedTraining& training);
 
+/// What one micro-batch of what is played takes, of a training with a pipeline.
+StageParts stage_parts(const DividedTraining& training);
+
 /// The same with what each rank of the pipeline does. Where the training has no pipeline, `ranks`
 /// are one.
 struct PlayedStep {

@@ -17,11 +17,6 @@ namespace {
 /// The shape of a part, a few numbers of 64 bits.
 constexpr Bytes shape_message{128};
 
-/// What of a step's forward or backward comes before the blocks, in them and behind them.
-struct Parts {
-  Duration before, blocks, behind;
-};
-
 /// When something ran.
 struct Stretch {
   std::optional<Duration> begin, end;
@@ -50,9 +45,9 @@ class StageTimes {
     }
   }
 
-  Parts forward() const { return parts(forward_, forward_blocks_); }
-  Parts backward() const {
-    Parts parts = this->parts(backward_, backward_blocks_);
+  PassParts forward() const { return parts(forward_, forward_blocks_); }
+  PassParts backward() const {
+    PassParts parts = this->parts(backward_, backward_blocks_);
     std::swap(parts.before, parts.behind);
     return parts;
   }
@@ -110,7 +105,7 @@ class StageTimes {
     if (in_block) (forward ? forward_blocks_ : backward_blocks_).add(span);
   }
 
-  static Parts parts(const Stretch& all, const Stretch& blocks) {
+  static PassParts parts(const Stretch& all, const Stretch& blocks) {
     if (!all.begin || !blocks.begin) return {};
     return {.before = *blocks.begin - *all.begin,
             .blocks = *blocks.end - *blocks.begin,
@@ -130,8 +125,8 @@ Duration scaled(Duration time, double factor) {
 /// input; a backward gathers the output that its stage sent in parts, and the gradient that came.
 std::vector<ChunkTime> chunk_times(const MegatronPipeline& pipeline, const StageTimes& times,
                                    Duration gather) {
-  const Parts forward = times.forward();
-  const Parts backward = times.backward();
+  const PassParts forward = times.forward();
+  const PassParts backward = times.backward();
   std::vector<ChunkTime> chunks;
   for (std::size_t stage = 0; stage < pipeline.layers.size(); ++stage) {
     const double share = static_cast<double>(pipeline.layers[stage]) / pipeline.played_layers;
@@ -187,6 +182,11 @@ std::vector<PipelineProgram> megatron_programs(const MegatronPipeline& pipeline,
     programs.push_back(pipeline.by_deepspeed ? deepspeed_program(rank, setup.ranks, micro_batches)
                                              : single_stage_program(setup, rank));
   return programs;
+}
+
+StageParts stage_parts(const Schedule& stage, const HardwareProfile& profile) {
+  const StageTimes times(stage, profile);
+  return {.forward = times.forward(), .backward = times.backward()};
 }
 
 PlayedPipeline play_pipeline(const MegatronPipeline& pipeline, const Schedule& stage,

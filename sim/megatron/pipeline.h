@@ -43,6 +43,19 @@ std::vector<int> equal_layers(std::int64_t layers, int stages);
 /// forward_backward_pipelining_without_interleaving.
 std::vector<PipelineProgram> megatron_programs(const MegatronPipeline& pipeline, int micro_batches);
 
+/// What a forward or a backward takes on one rank that has a stage's layers, embedding and head.
+struct PassParts {
+  Duration before;  ///< of the embedding
+  Duration blocks;
+  Duration behind;  ///< of the head
+};
+struct StageParts {
+  PassParts forward, backward;
+};
+/// Of one micro-batch in the steady step of `stage`: of the last but one where there are several,
+/// because the last one reduces.
+StageParts stage_parts(const Schedule& stage, const HardwareProfile& profile);
+
 /// A step of a pipeline as it was played.
 struct PlayedPipeline {
   std::vector<std::vector<PlayedAction>> ranks;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 #include <type_traits>
 
 #include "core/base/error.h"
@@ -89,13 +90,18 @@ bool shards_parameters(S sharding) {
 std::vector<std::int64_t> torchtitan_units(const Model& model) {
   std::vector<std::int64_t> units;
   std::int64_t root = 0;
-  for (const Parameter& parameter : model.parameters) root += parameter.elements();
-  for (const DecoderBlock& block : model.decoder->blocks) {
-    std::int64_t elements = 0;
-    for (const Parameter& parameter : model.parameters)
-      if (parameter.name.starts_with(block.module + ".")) elements += parameter.elements();
-    units.push_back(elements);
-    root -= elements;
+  std::map<std::string_view, std::size_t> blocks;
+  for (const DecoderBlock& block : model.decoder->blocks)
+    blocks.emplace(block.module, blocks.size());
+  units.resize(blocks.size());
+  for (const Parameter& parameter : model.parameters) {
+    const std::string_view name = parameter.name;
+    // "model.layers.3" of "model.layers.3.mlp.up_proj.weight", at one of its dots.
+    auto block = blocks.end();
+    for (auto dot = name.find('.'); dot != name.npos && block == blocks.end();
+         dot = name.find('.', dot + 1))
+      block = blocks.find(name.substr(0, dot));
+    (block == blocks.end() ? root : units[block->second]) += parameter.elements();
   }
   units.push_back(root);
   return units;

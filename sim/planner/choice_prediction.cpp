@@ -51,7 +51,7 @@ Prediction predict(const Choice& choice, const TrialInputs& inputs) {
 
 ChoiceFigures figures_of(const Choice& choice, const TrialInputs& inputs,
                          const std::stop_token& stop) {
-  if (is_pipelined(choice)) return figures_of_pipeline(choice, inputs);
+  if (is_pipelined(choice)) return figures_of_pipeline(choice, inputs, stop);
   const bool has_many = choice.micro_batches > most_played;
   Choice few = choice;
   if (has_many) few.micro_batches = played;

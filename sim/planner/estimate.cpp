@@ -123,7 +123,7 @@ TrialInputs with_blocks(const TrialInputs& inputs, int blocks) {
 
 std::optional<Trial> estimated(const Choice& choice, const TrialInputs& inputs,
                                const std::stop_token& stop, int periods) {
-  if (is_rough(choice)) return estimated_pipeline(choice, inputs);
+  if (is_rough(choice)) return estimated_pipeline(choice, inputs, stop);
   if (inputs.findings == nullptr || choice.runtime == Runtime::native || is_pipelined(choice))
     return std::nullopt;
   const int blocks = inputs.findings->shallow().blocks();

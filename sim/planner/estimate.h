@@ -15,6 +15,7 @@
 #include "sim/planner/pipeline_costs.h"
 #include "sim/planner/plain_step.h"
 #include "sim/planner/shallow.h"
+#include "sim/planner/torchtitan_probe.h"
 #include "sim/planner/trial.h"
 
 namespace shardscope::planner {
@@ -38,6 +39,8 @@ class Findings {
   void keep(const PlainKey& key, const PlainStep& step) { keep(plain_, key, step); }
   std::optional<ModelCosts> parts(const PlainKey& key) const { return found(parts_, key); }
   void keep(const PlainKey& key, const ModelCosts& costs) { keep(parts_, key, costs); }
+  std::optional<ProbedStages> stages(const ProbeKey& key) const { return found(stages_, key); }
+  void keep(const ProbeKey& key, const ProbedStages& stages) { keep(stages_, key, stages); }
 
   /// What a pipeline of torchtitan was predicted to do on devices of so much memory.
   std::optional<ChoiceFigures> figures(const Choice& choice, Bytes memory) const {
@@ -77,6 +80,7 @@ class Findings {
   std::map<std::pair<std::string, std::int64_t>, ChoiceFigures> figures_;
   std::map<PlainKey, PlainStep> plain_;
   std::map<PlainKey, ModelCosts> parts_;
+  std::map<ProbeKey, ProbedStages> stages_;
   struct KeptRecording {
     std::string key;
     Schedule schedule;

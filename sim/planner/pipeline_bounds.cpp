@@ -402,8 +402,12 @@ PipelineBounds::Dealt PipelineBounds::dealt(const Choice& choice) const {
 
 StageTimes PipelineBounds::times_of(const Choice& choice, const Dealt& dealt) const {
   const StageCommunication communication(choice, inputs_, precision_of(choice, inputs_));
-  StageTimes times{
-      .costs = dealt.stages, .first_gather = {}, .gathers = {}, .reductions = {}, .updates = {}};
+  StageTimes times{.costs = dealt.stages,
+                   .first_gather = {},
+                   .gathers = {},
+                   .reductions = {},
+                   .updates = {},
+                   .states = {}};
   if (choice.mesh.shard > 1) {
     const std::int64_t embedding = elements_.embedding.all / tensor_ranks(choice);
     times.first_gather = communication.gather(0, {.trained = embedding, .all = embedding});
@@ -415,6 +419,7 @@ StageTimes PipelineBounds::times_of(const Choice& choice, const Dealt& dealt) co
     times.reductions.push_back(communication.reduction(rank, elements));
     times.updates.push_back((states.parameters + states.gradients + states.optimizer_states) /
                             inputs_.profile.memory_bandwidth);
+    times.states.push_back(states.parameters + states.optimizer_states);
   }
   return times;
 }
@@ -423,6 +428,10 @@ StageTimes PipelineBounds::times_of(const Choice& choice) const {
   if (!is_known(choice))
     throw Error({.where = text_of(choice), .what = "its stages cannot be recorded"});
   return times_of(choice, dealt(choice));
+}
+
+const std::vector<ActionOrder>& PipelineBounds::orders_of(const Choice& choice) const {
+  return orders_.at(order_key(setup_of(choice)));
 }
 
 /// By rank, beside sharded parameters and optimizer states.

@@ -45,6 +45,7 @@ struct StageTimes {
   std::vector<Duration> gathers;     ///< of all parameters, once
   std::vector<Duration> reductions;  ///< of all gradients
   std::vector<Duration> updates;     ///< of the optimizer; 0 where its states are not known
+  std::vector<Bytes> states;         ///< sharded parameters and optimizer states, the same way
 };
 
 /// Lower bounds of the pipelined among some choices. Each (batch, checkpointing, dtypes) is
@@ -72,6 +73,8 @@ class PipelineBounds {
   Bounds of(const Choice& choice) const;
   /// Of one of torchtitan. Throws Error where its costs are not known.
   StageTimes times_of(const Choice& choice) const;
+  /// Of one of the choices added, by rank of the pipeline.
+  const std::vector<ActionOrder>& orders_of(const Choice& choice) const;
 
  private:
   bool has_costs(const Choice& choice) const;

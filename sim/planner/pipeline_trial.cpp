@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "core/native/native_schedule.h"
 #include "core/native/pipeline_stages.h"
+#include "sim/engine/rehearse.h"
 #include "sim/engine/simulate_together.h"
 #include "sim/planner/estimate.h"
 #include "sim/planner/pipeline_bounds.h"
@@ -67,11 +69,12 @@ struct FewMicroBatches {
   int few = 0, unit = 0;  ///< 0: all of them are played
 };
 
-/// From twice as many micro-batches as stages on, ranks wait for each other in a pattern that
-/// repeats with as many more.
+/// From twice as many micro-batches as ranks on, ranks wait for each other in a pattern that
+/// repeats with as many more; as stages, where the stages of a rank are in a V.
 FewMicroBatches few_micro_batches(const Choice& choice) {
   constexpr int worth = 6;
-  const int unit = choice.mesh.pipeline * choice.pipeline.stages_per_rank;
+  const bool by_stages = is_v_shaped(choice.pipeline.schedule);
+  const int unit = choice.mesh.pipeline * (by_stages ? choice.pipeline.stages_per_rank : 1);
   if (!choice.torchtitan || choice.micro_batches < worth * unit || choice.micro_batches % unit != 0)
     return {};
   return {.few = 2 * unit, .unit = unit};
@@ -80,12 +83,13 @@ FewMicroBatches few_micro_batches(const Choice& choice) {
 /// The schedules of all ranks with so many micro-batches.
 class RecordedRanks {
  public:
-  RecordedRanks(Choice choice, int micro_batches, const TrialInputs& inputs)
-      : pipeline_(torchtitan_pipeline(with(std::move(choice), micro_batches), inputs)) {}
+  RecordedRanks(Choice choice, int micro_batches, const TrialInputs& inputs, std::stop_token stop)
+      : pipeline_(torchtitan_pipeline(with(std::move(choice), micro_batches), inputs)),
+        stop_(std::move(stop)) {}
 
   const Schedule& record(int rank) {
     static constexpr std::array soon{"1", "steady"};
-    return schedules_.emplace_back(schedule_of_rank(pipeline_, rank, soon));
+    return schedules_.emplace_back(schedule_of_rank(pipeline_, rank, soon, stop_));
   }
   Duration step(const HardwareProfile& profile) const {
     return step_of_recorded_pipeline(schedules_, profile);
@@ -97,6 +101,7 @@ class RecordedRanks {
     return choice;
   }
   TorchtitanPipeline pipeline_;
+  std::stop_token stop_;
   std::vector<Schedule> schedules_;
 };
 
@@ -109,13 +114,13 @@ Bytes bounded_memory(const Choice& choice, const TrialInputs& inputs) {
 
 /// Its first step is not needed: the second is the one that repeats. The first rank that does not
 /// fit ends it.
-Trial try_torchtitan(const Choice& choice, const TrialInputs& inputs) {
+Trial try_torchtitan(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop) {
   const FewMicroBatches cut = few_micro_batches(choice);
   const bool is_cut = cut.unit > 0;
   // What grows with the micro-batches may be the most of many alone: the last stage's outputs.
   const Bytes least = is_cut ? bounded_memory(choice, inputs) : Bytes{};
-  RecordedRanks most(choice, is_cut ? cut.few + cut.unit : choice.micro_batches, inputs);
-  RecordedRanks few(choice, is_cut ? cut.few : choice.micro_batches, inputs);
+  RecordedRanks most(choice, is_cut ? cut.few + cut.unit : choice.micro_batches, inputs, stop);
+  RecordedRanks few(choice, is_cut ? cut.few : choice.micro_batches, inputs, stop);
   const std::int64_t further = is_cut ? (choice.micro_batches - cut.few - cut.unit) / cut.unit : 0;
   const auto extended = [&](std::int64_t at_few, std::int64_t at_most) {
     return at_most + std::max<std::int64_t>(0, at_most - at_few) * further;
@@ -139,9 +144,10 @@ Trial try_torchtitan(const Choice& choice, const TrialInputs& inputs) {
   return trial;
 }
 
-ChoiceFigures played_figures(const Choice& choice, const TrialInputs& inputs) {
+ChoiceFigures played_figures(const Choice& choice, const TrialInputs& inputs,
+                             const std::stop_token& stop) {
   StagesWithMoves played =
-      predict_stages_with_moves(torchtitan_pipeline(choice, inputs), inputs.profile);
+      predict_stages_with_moves(torchtitan_pipeline(choice, inputs), inputs.profile, stop);
   ChoiceFigures figures{.summary = std::move(played.stages[neediest(played.stages)].summary)};
   const auto fails = [](const Prediction& one) { return one.summary.out_of_memory.has_value(); };
   if (choice.torchtitan && std::ranges::any_of(played.stages, fails)) figures.summary.fits = false;
@@ -149,52 +155,106 @@ ChoiceFigures played_figures(const Choice& choice, const TrialInputs& inputs) {
   return figures;
 }
 
-ChoiceFigures figures_of_torchtitan(const Choice& choice, const TrialInputs& inputs) {
-  if (!choice.torchtitan || inputs.findings == nullptr) return played_figures(choice, inputs);
+/// What the last rank and the one that needs most with few micro-batches hold with all of them: the
+/// allocator plays, and no clock.
+FullSimulation rehearse_neediest(const Choice& choice, std::size_t of_few,
+                                 const TrialInputs& inputs, const std::stop_token& stop) {
+  const TorchtitanPipeline pipeline = torchtitan_pipeline(choice, inputs);
+  const Bytes memory = inputs.profile.memory;
+  FullSimulation result;
+  for (const int rank : std::set{static_cast<int>(of_few), choice.mesh.pipeline - 1}) {
+    const Schedule schedule =
+        schedule_of_rank(pipeline, rank, eager::parallel::recorded_steps, stop);
+    const Bytes outside = outside_bytes(schedule, inputs.profile);
+    AllocatorChoice allocator{.settings = inputs.allocator};
+    if (memory > Bytes{}) allocator.memory = DeviceCapacity{.total = memory, .outside = outside};
+    const Rehearsal rehearsal = rehearse(schedule, inputs.profile, allocator);
+    if (rehearsal.out_of_memory) result.fits = false;
+    if (rehearsal.reserved + outside <= result.reserved + result.outside) continue;
+    result.reserved = rehearsal.reserved;
+    result.outside = outside;
+  }
+  return result;
+}
+
+/// A step of all micro-batches that takes `span`, from one of few.
+void restate(Summary& summary, Duration span, const Choice& choice, int few) {
+  const double longer = span.seconds() / summary.step_time.seconds();
+  const double more = static_cast<double>(choice.micro_batches) / few;
+  const auto scale = [&](Duration& time) {
+    time = Duration::from_seconds(time.seconds() * longer);
+  };
+  for (Duration* part :
+       {&summary.step_time, &summary.step_time_low, &summary.step_time_high, &summary.time.span,
+        &summary.time.compute, &summary.time.exposed_communication, &summary.time.exposed_copy,
+        &summary.time.idle, &summary.time.communication, &summary.time.overlap})
+    scale(*part);
+  summary.tokens_per_s *= more / longer;
+  summary.tokens_per_s_per_device *= more / longer;
+  if (summary.mfu_share) *summary.mfu_share *= more / longer;
+  if (!summary.steps.empty()) summary.steps.back().time = summary.time;
+  if (!summary.pipeline) return;
+  // The bubble is as long, whatever the number of micro-batches.
+  summary.pipeline->micro_batches = choice.micro_batches;
+  summary.pipeline->bubble_share /= longer;
+}
+
+/// Of many micro-batches: few are played with all ranks, the time is the trial's, and memory that
+/// of the ranks that need most, with all of them.
+ChoiceFigures figures_from_few(const Choice& choice, const FewMicroBatches& cut,
+                               const TrialInputs& inputs, const std::stop_token& stop) {
+  Choice few = choice;
+  few.micro_batches = cut.few + cut.unit;
+  const TorchtitanPipeline pipeline = torchtitan_pipeline(few, inputs);
+  std::vector<Prediction> stages = predict_stages(pipeline, inputs.profile, false, stop);
+  const std::size_t most = neediest(stages);
+  ChoiceFigures figures{.summary = std::move(stages[most].summary)};
+  Summary& summary = figures.summary;
+  if (summary.out_of_memory || !summary.fits) return figures;
+  const FullSimulation whole = rehearse_neediest(choice, most, inputs, stop);
+  const Trial trial = try_out(choice, inputs, stop);
+  MemorySummary& memory = summary.memory;
+  memory.peak_reserved = std::max(memory.peak_reserved, whole.reserved);
+  memory.peak_allocated = std::max(memory.peak_allocated, trial.allocated);
+  memory.peak_active = std::max(memory.peak_active, memory.peak_allocated);
+  summary.fits = whole.fits;
+  if (!summary.fits) return figures;
+  figures.moves = moves_of_stages(pipeline, inputs.profile, stop);
+  const StepTimeBand band = step_time_band(figures.moves);
+  const double seconds = summary.step_time.seconds();
+  summary.step_time_low = Duration::from_seconds(seconds * band.low_factor);
+  summary.step_time_high = Duration::from_seconds(seconds * band.high_factor);
+  restate(summary, trial.time.span, choice, few.micro_batches);
+  return figures;
+}
+
+ChoiceFigures figures_of_torchtitan(const Choice& choice, const TrialInputs& inputs,
+                                    const std::stop_token& stop) {
+  if (!choice.torchtitan || inputs.findings == nullptr) return played_figures(choice, inputs, stop);
   const Bytes memory = inputs.profile.memory;
   if (auto known = inputs.findings->figures(choice, memory)) return std::move(*known);
-  const ChoiceFigures figures = played_figures(choice, inputs);
+  const FewMicroBatches cut = few_micro_batches(choice);
+  const ChoiceFigures figures = cut.unit > 0 ? figures_from_few(choice, cut, inputs, stop)
+                                             : played_figures(choice, inputs, stop);
   inputs.findings->keep(choice, memory, figures);
   return figures;
 }
 
-/// Few of many micro-batches with the allocator: what it holds beyond the tensors of few it is
-/// taken to hold beyond those of all.
-FullSimulation simulate_few(const Choice& choice, const TrialInputs& inputs) {
-  const FewMicroBatches cut = few_micro_batches(choice);
-  Choice few = choice;
-  few.micro_batches = cut.few + cut.unit;
-  const std::vector<Prediction> ranks =
-      predict_stages(torchtitan_pipeline(few, inputs), inputs.profile, false);
-  const Trial trial = try_out(choice, inputs);
-  FullSimulation result{.reserved = trial.allocated, .outside = trial.outside};
-  for (const Prediction& rank : ranks) {
-    const MemorySummary& memory = rank.summary.memory;
-    result.reserved =
-        std::max(result.reserved, trial.allocated + memory.peak_reserved - memory.peak_allocated);
-    if (rank.summary.out_of_memory) result.fits = false;
-  }
-  const Bytes memory = inputs.profile.memory;
-  if (memory > Bytes{} && result.reserved + result.outside + inputs.margin > memory)
-    result.fits = false;
-  return result;
-}
-
-FullSimulation simulate_torchtitan(const Choice& choice, const TrialInputs& inputs) {
+FullSimulation simulate_torchtitan(const Choice& choice, const TrialInputs& inputs,
+                                   const std::stop_token& stop) {
   const Bytes memory = inputs.profile.memory;
   const auto leaves_margin = [&](const Summary& summary) {
     const Bytes needed = summary.memory.peak_reserved + summary.memory.outside;
     return !summary.out_of_memory && (memory == Bytes{} || needed + inputs.margin <= memory);
   };
-  if (few_micro_batches(choice).unit > 0) return simulate_few(choice, inputs);
   if (choice.torchtitan && inputs.findings != nullptr) {
-    const Summary summary = figures_of_torchtitan(choice, inputs).summary;
+    const Summary summary = figures_of_torchtitan(choice, inputs, stop).summary;
     return {.reserved = summary.memory.peak_reserved,
             .outside = summary.memory.outside,
             .fits = summary.fits && leaves_margin(summary)};
   }
   const std::vector<Prediction> ranks =
-      predict_stages(torchtitan_pipeline(choice, inputs), inputs.profile, false);
+      predict_stages(torchtitan_pipeline(choice, inputs), inputs.profile, false, stop);
   const Summary& most = ranks[neediest(ranks)].summary;
   return {.reserved = most.memory.peak_reserved,
           .outside = most.memory.outside,
@@ -204,8 +264,8 @@ FullSimulation simulate_torchtitan(const Choice& choice, const TrialInputs& inpu
 
 }  // namespace
 
-Trial try_pipeline(const Choice& choice, const TrialInputs& inputs) {
-  if (!is_native(choice)) return try_torchtitan(choice, inputs);
+Trial try_pipeline(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop) {
+  if (!is_native(choice)) return try_torchtitan(choice, inputs, stop);
   const std::vector<Schedule> schedules = schedules_of_stages(choice, inputs);
   const OperationMoments moments =
       play_together(schedules, costs_together(schedules, inputs.profile));
@@ -214,8 +274,9 @@ Trial try_pipeline(const Choice& choice, const TrialInputs& inputs) {
           .outside = {}};
 }
 
-FullSimulation simulate_pipeline(const Choice& choice, const TrialInputs& inputs) {
-  if (!is_native(choice)) return simulate_torchtitan(choice, inputs);
+FullSimulation simulate_pipeline(const Choice& choice, const TrialInputs& inputs,
+                                 const std::stop_token& stop) {
+  if (!is_native(choice)) return simulate_torchtitan(choice, inputs, stop);
   const Bytes arena = largest_arena(schedules_of_stages(choice, inputs));
   const Bytes memory = inputs.profile.memory;
   return {.reserved = arena,
@@ -224,7 +285,7 @@ FullSimulation simulate_pipeline(const Choice& choice, const TrialInputs& inputs
 }
 
 bool pipeline_fits(const Choice& choice, const TrialInputs& inputs) {
-  if (!is_native(choice)) return simulate_torchtitan(choice, inputs).fits;
+  if (!is_native(choice)) return simulate_torchtitan(choice, inputs, {}).fits;
   const Bytes memory = inputs.profile.memory;
   return memory == Bytes{} ||
          arenas_fit(schedules_of_stages(choice, inputs), memory - inputs.margin);
@@ -238,8 +299,9 @@ std::vector<Prediction> predict_stages(const Choice& choice, const TrialInputs& 
       predicted_pipeline(native_training(choice, inputs.model, inputs.training)), inputs.profile);
 }
 
-ChoiceFigures figures_of_pipeline(const Choice& choice, const TrialInputs& inputs) {
-  if (!is_native(choice)) return figures_of_torchtitan(choice, inputs);
+ChoiceFigures figures_of_pipeline(const Choice& choice, const TrialInputs& inputs,
+                                  const std::stop_token& stop) {
+  if (!is_native(choice)) return figures_of_torchtitan(choice, inputs, stop);
   std::vector<Schedule> schedules = schedules_of_stages(choice, inputs);
   const StepTimeMoves moves = step_time_moves(schedules, inputs.profile);
   std::vector<Prediction> ranks =

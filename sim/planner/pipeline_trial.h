@@ -17,18 +17,23 @@ PredictedPipeline predicted_pipeline(const NativeTraining& training);
 /// where PyTorch refuses the pipeline.
 std::vector<Schedule> schedules_of_stages(const Choice& choice, const TrialInputs& inputs);
 
+/// A `stop` ends the recordings of torchtitan's with Error (ExitCode::interrupted).
+///
 /// The step of all stages together, and what lives at the highest on the rank that needs most: its
 /// arena takes at least as much. Of `time` the span alone is set: its parts differ from rank to
 /// rank. Throws as `schedules_of_stages`.
-Trial try_pipeline(const Choice& choice, const TrialInputs& inputs);
+Trial try_pipeline(const Choice& choice, const TrialInputs& inputs,
+                   const std::stop_token& stop = {});
 /// Of the rank that needs most memory; `fits` is about all of them.
-FullSimulation simulate_pipeline(const Choice& choice, const TrialInputs& inputs);
+FullSimulation simulate_pipeline(const Choice& choice, const TrialInputs& inputs,
+                                 const std::stop_token& stop = {});
 /// Its `fits` alone, in less time.
 bool pipeline_fits(const Choice& choice, const TrialInputs& inputs);
 
 /// As `predict_stages` of `simulate`, by rank of the pipeline.
 std::vector<Prediction> predict_stages(const Choice& choice, const TrialInputs& inputs);
 /// Of the rank that needs most memory.
-ChoiceFigures figures_of_pipeline(const Choice& choice, const TrialInputs& inputs);
+ChoiceFigures figures_of_pipeline(const Choice& choice, const TrialInputs& inputs,
+                                  const std::stop_token& stop = {});
 
 }  // namespace shardscope::planner

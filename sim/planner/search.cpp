@@ -485,19 +485,25 @@ class Search {
 
   /// Of a stopped search: plays from the best on until one fits, as many at a time as there are
   /// cores. The user is waiting for the end, so after a few only those that leave the allocator much
-  /// room are played.
+  /// room are played, and pipelines of torchtitan, which take seconds, only where there is nothing
+  /// else.
   void rehearse_best_so_far() {
     constexpr std::size_t at_once = 3;
     const Bytes roomy{capacity().count / 4 * 3};
     const auto is_roomy = [&](const Contender& contender) {
       return capacity() == Bytes{} || contender.trial.needed() <= roomy;
     };
+    const auto takes_long = [&](const Contender& c) {
+      return !c.full && is_rough(choices_[c.choice]);
+    };
+    const bool all_take_long = std::ranges::all_of(contenders_, takes_long);
     std::size_t played = 0;
     bool one_fits = false;
     for (std::size_t next = 0; next < contenders_.size() && !one_fits;) {
       std::vector<std::size_t> some;
       for (; next < contenders_.size() && some.size() < cores() && !one_fits; ++next) {
         const Contender& contender = contenders_[next];
+        if (takes_long(contender) && !all_take_long) continue;
         if (contender.full)
           one_fits = contender.full->fits;
         else if (played + some.size() < at_once || is_roomy(contender))

@@ -73,6 +73,18 @@ void set_pipeline(const TorchtitanJob& job, ParallelSettings& settings) {
   settings.batch *= job.micro_batches;
 }
 
+/// Ends a recording once a stop is asked for.
+class StoppedRank final : public eager::ProgramListener {
+ public:
+  explicit StoppedRank(const std::stop_token& stop) : stop_(stop) {}
+  void on_program(const Schedule&) override {
+    if (stop_.stop_requested()) throw Error({.what = "stopped", .code = ExitCode::interrupted});
+  }
+
+ private:
+  const std::stop_token& stop_;
+};
+
 PredictedPipeline predicted_pipeline(const TorchtitanPipeline& pipeline) {
   const ParallelSettings& settings = pipeline.settings;
   const std::vector<int> rank_of_stage =
@@ -194,14 +206,17 @@ TorchtitanPipeline torchtitan_pipeline(const Choice& choice, const TrialInputs& 
 }
 
 Schedule schedule_of_rank(const TorchtitanPipeline& pipeline, int rank,
-                          std::span<const char* const> steps) {
+                          std::span<const char* const> steps, const std::stop_token& stop,
+                          std::vector<eager::parallel::RecordedChunk>* chunks) {
+  StoppedRank stopped(stop);
   const bool is_pipeline = ranks_of(pipeline) > 1;
   const int ranks_of_stage = pipeline.place.world / ranks_of(pipeline);
   Schedule schedule = eager::parallel::recorded_training(
       pipeline.settings,
       {.world = pipeline.place.world,
        .rank = rank * ranks_of_stage + pipeline.place.rank % ranks_of_stage},
-      pipeline.session, eager::kernel_device(pipeline.session.compute_capability), steps);
+      pipeline.session, eager::kernel_device(pipeline.session.compute_capability), steps, &stopped,
+      chunks);
   schedule.strategy.runtime = Runtime::fsdp2;
   schedule.strategy.mesh.pipeline = ranks_of(pipeline);
   schedule.workload.batch =
@@ -213,10 +228,11 @@ Schedule schedule_of_rank(const TorchtitanPipeline& pipeline, int rank,
 }
 
 std::vector<Schedule> schedules_of_stages(const TorchtitanPipeline& pipeline,
-                                          std::span<const char* const> steps) {
+                                          std::span<const char* const> steps,
+                                          const std::stop_token& stop) {
   std::vector<Schedule> schedules;
   for (int rank = 0; rank < ranks_of(pipeline); ++rank)
-    schedules.push_back(schedule_of_rank(pipeline, rank, steps));
+    schedules.push_back(schedule_of_rank(pipeline, rank, steps, stop));
   return schedules;
 }
 
@@ -240,25 +256,32 @@ Prediction predict_alone(Schedule schedule, const TorchtitanPipeline& pipeline,
   return shardscope::predict(std::move(schedule), run, profile);
 }
 
-StagesWithMoves predict_stages_with_moves(const TorchtitanPipeline& pipeline,
-                                          const HardwareProfile& profile) {
+StepTimeMoves moves_of_stages(const TorchtitanPipeline& pipeline, const HardwareProfile& profile,
+                              const std::stop_token& stop) {
   // The second step takes as long as the one that repeats.
   static constexpr std::array soon{"1", "steady"};
-  const StepTimeMoves moves =
-      step_time_moves_of_recorded(schedules_of_stages(pipeline, soon), profile);
-  return {
-      .stages = predict_recorded_pipeline(schedules_of_stages(pipeline), predicted_run(pipeline),
-                                          predicted_pipeline(pipeline), profile, moves),
-      .moves = moves};
+  return step_time_moves_of_recorded(schedules_of_stages(pipeline, soon, stop), profile);
+}
+
+StagesWithMoves predict_stages_with_moves(const TorchtitanPipeline& pipeline,
+                                          const HardwareProfile& profile,
+                                          const std::stop_token& stop) {
+  const StepTimeMoves moves = moves_of_stages(pipeline, profile, stop);
+  return {.stages = predict_recorded_pipeline(
+              schedules_of_stages(pipeline, eager::parallel::recorded_steps, stop),
+              predicted_run(pipeline), predicted_pipeline(pipeline), profile, moves),
+          .moves = moves};
 }
 
 std::vector<Prediction> predict_stages(const TorchtitanPipeline& pipeline,
-                                       const HardwareProfile& profile, bool with_band) {
-  if (with_band) return predict_stages_with_moves(pipeline, profile).stages;
+                                       const HardwareProfile& profile, bool with_band,
+                                       const std::stop_token& stop) {
+  if (with_band) return predict_stages_with_moves(pipeline, profile, stop).stages;
   PredictedRun run = predicted_run(pipeline);
   run.with_band = false;
-  return predict_recorded_pipeline(schedules_of_stages(pipeline), run, predicted_pipeline(pipeline),
-                                   profile);
+  return predict_recorded_pipeline(
+      schedules_of_stages(pipeline, eager::parallel::recorded_steps, stop), run,
+      predicted_pipeline(pipeline), profile);
 }
 
 ModelCosts torchtitan_costs(const Choice& choice, const TrialInputs& inputs) {

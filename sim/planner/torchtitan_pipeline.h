@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -52,13 +53,17 @@ struct TorchtitanPipeline {
 /// torchtitan's.
 TorchtitanPipeline torchtitan_pipeline(const Choice& choice, const TrialInputs& inputs);
 
-/// Of one of the ranks that share a rank of the pipeline.
+/// Of one of the ranks that share a rank of the pipeline. A `stop` ends the recording with Error
+/// (ExitCode::interrupted). `chunks`: see recorded_training.
 Schedule schedule_of_rank(const TorchtitanPipeline& pipeline, int rank,
-                          std::span<const char* const> steps = eager::parallel::recorded_steps);
+                          std::span<const char* const> steps = eager::parallel::recorded_steps,
+                          const std::stop_token& stop = {},
+                          std::vector<eager::parallel::RecordedChunk>* chunks = nullptr);
 /// The same of each rank of the pipeline, in order.
 std::vector<Schedule> schedules_of_stages(
     const TorchtitanPipeline& pipeline,
-    std::span<const char* const> steps = eager::parallel::recorded_steps);
+    std::span<const char* const> steps = eager::parallel::recorded_steps,
+    const std::stop_token& stop = {});
 
 /// What the parts of a micro-batch cost on one rank that shares nothing but its blocks (an axis
 /// tensor), with what it waits for that, from stages of one and of two blocks: all blocks are
@@ -69,16 +74,20 @@ ModelCosts torchtitan_costs(const Choice& choice, const TrialInputs& inputs);
 Prediction predict_alone(Schedule schedule, const TorchtitanPipeline& pipeline,
                          const HardwareProfile& profile, bool with_band = true);
 
-/// By rank of the pipeline.
+/// By rank of the pipeline. A `stop` as above.
 std::vector<Prediction> predict_stages(const TorchtitanPipeline& pipeline,
-                                       const HardwareProfile& profile, bool with_band = true);
+                                       const HardwareProfile& profile, bool with_band = true,
+                                       const std::stop_token& stop = {});
 
 struct StagesWithMoves {
   std::vector<Prediction> stages;  ///< by rank of the pipeline
   StepTimeMoves moves;             ///< of all of them together
 };
+StepTimeMoves moves_of_stages(const TorchtitanPipeline& pipeline, const HardwareProfile& profile,
+                              const std::stop_token& stop = {});
 StagesWithMoves predict_stages_with_moves(const TorchtitanPipeline& pipeline,
-                                          const HardwareProfile& profile);
+                                          const HardwareProfile& profile,
+                                          const std::stop_token& stop = {});
 
 /// Why torchtitan has no such ranks inside a stage, or they are not predicted; empty: they are.
 std::string why_not_in_torchtitan(const Mesh& mesh, TrainingPrecision precision);

@@ -135,7 +135,7 @@ Schedule schedule_of(const Choice& choice, const TrialInputs& inputs,
                      const eager::RecordedSteps& steps, const std::stop_token& stop) {
   if (choice.runtime == Runtime::native) return native(choice, inputs);
   if (choice.torchtitan)
-    return schedule_of_rank(torchtitan_pipeline(choice, inputs), 0, steps.labels);
+    return schedule_of_rank(torchtitan_pipeline(choice, inputs), 0, steps.labels, stop);
   StoppedRecording stopped(stop);
   return schedule_of(pytorch_training(choice, inputs), inputs.model, inputs.config, steps,
                      &stopped);
@@ -201,8 +201,8 @@ Trial try_out_alone(const Choice& choice, const TrialInputs& inputs, const std::
 Trial try_out(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop) {
   if (inputs.findings != nullptr)
     if (const auto known = inputs.findings->trial(choice)) return *known;
-  const Trial trial =
-      is_pipelined(choice) ? try_pipeline(choice, inputs) : try_out_alone(choice, inputs, stop);
+  const Trial trial = is_pipelined(choice) ? try_pipeline(choice, inputs, stop)
+                                           : try_out_alone(choice, inputs, stop);
   if (inputs.findings != nullptr && !trial.is_part) inputs.findings->keep(choice, trial);
   return trial;
 }
@@ -253,7 +253,7 @@ class FirstStepRehearsal final : public eager::ProgramListener {
 
 FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs,
                               const std::stop_token& stop) {
-  if (is_pipelined(choice)) return simulate_pipeline(choice, inputs);
+  if (is_pipelined(choice)) return simulate_pipeline(choice, inputs, stop);
   const Choice recorded = told(choice);
   FirstStepRehearsal first(inputs, world_of(choice));
   try {

@@ -155,7 +155,7 @@ TEST_F(Megatron, PlanSaysWhatItTakesOtherwiseThanTheFile) {
   const Outcome outcome = workplace_.run("plan --config more.sh --cluster h100_sxm --places 1");
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
   for (const char* text : {"recomputation by what fits, and not the command line's",
-                           "no --tp-comm-overlap", "FP8 in all layouts, as the command line says",
+                           "FP8 in all layouts, as the command line says",
                            "more.sh: flags that are not known here: --frobnicate (line 2)"})
     EXPECT_THAT(outcome.errors, HasSubstr(text));
 }

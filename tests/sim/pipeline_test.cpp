@@ -72,6 +72,33 @@ TEST(PipelineTimeline, TransfersTakeTheirTime) {
   EXPECT_EQ(ends[1], 46_us);  // until its gradient has gone
 }
 
+// Rank 1 asks for micro-batch 1, which rank 0 sends after 50 us, before it sends micro-batch 0,
+// which is there after 10. On channels of their own that arrives after 11; rank 2 then computes for
+// 5. On one channel it leaves behind the other, from 51 to 52.
+TEST(PipelineTimeline, OfOneChannelSendsInTheOrderOfPosting) {
+  const auto act = [](int stage, int micro_batch) {
+    return PipelineInstruction{.kind = InstructionKind::act,
+                               .action = {ActionKind::forward, stage, micro_batch},
+                               .transfers = {}};
+  };
+  const auto post = [](const Action& action, int peer) {
+    return PipelineInstruction{
+        .kind = InstructionKind::post, .action = {}, .transfers = {{action, peer}}};
+  };
+  const PipelineInstruction wait{
+      .kind = InstructionKind::wait, .action = {}, .transfers = {}, .posted = 0};
+  const std::vector<PipelineProgram> programs{
+      {act(0, 1), post({ActionKind::send_forward, 0, 1}, 1)},
+      {post({ActionKind::receive_forward, 1, 1}, 0), act(1, 0),
+       post({ActionKind::send_forward, 1, 0}, 2)},
+      {post({ActionKind::receive_forward, 2, 0}, 1), wait, act(2, 0)}};
+  PipelineTimes times{.chunks = {{50_us, {}, {}}, {10_us, {}, {}}, {5_us, {}, {}}},
+                      .transfer = [](int, int) { return 1_us; }};
+  EXPECT_EQ(pipeline_ends(programs, times).back(), 16_us);
+  times.one_channel = true;
+  EXPECT_EQ(pipeline_ends(programs, times).back(), 57_us);
+}
+
 HardwareProfile machine(const std::string& device) {
   return {.name = "test",
           .device = device,

@@ -1,6 +1,7 @@
 #include "core/pytorch/parallel/recorded_training.h"
 
-#include "core/pytorch/runtimes/record/schedule_recorder.h"
+#include <optional>
+#include <string_view>
 
 namespace shardscope::eager::parallel {
 namespace {
@@ -38,11 +39,41 @@ void begin_phase_of_stage(ScheduleRecorder& recorder, std::string_view what, int
   if (what == "backward") recorder.begin_phase(Phase::backward, micro_batch);
 }
 
+struct ChunkPlace {
+  int stage = 0, micro_batch = 0;
+};
+
+std::optional<ActionKind> kind_of_chunk(std::string_view what) {
+  if (what == "forward") return ActionKind::forward;
+  if (what == "backward") return ActionKind::full_backward;
+  if (what == "backward_input") return ActionKind::backward_input;
+  if (what == "backward_weight") return ActionKind::backward_weight;
+  return std::nullopt;
+}
+
+/// A chunk ends where the next one begins, the last one with its own work.
+void note_chunk(ScheduleRecorder& recorder, std::string_view what, ChunkPlace place,
+                std::vector<RecordedChunk>& chunks) {
+  recorder.catch_up();
+  const Schedule& schedule = recorder.schedule();
+  const auto operations = static_cast<std::uint32_t>(schedule.operations.size());
+  const auto actions = static_cast<std::uint32_t>(schedule.program.actions.size());
+  if (!chunks.empty()) {
+    chunks.back().operations.end = operations;
+    chunks.back().actions.end = actions;
+  }
+  if (const auto kind = kind_of_chunk(what))
+    chunks.push_back({.action = {*kind, place.stage, place.micro_batch},
+                      .operations = {operations, operations},
+                      .actions = {actions, actions}});
+}
+
 }  // namespace
 
 Schedule recorded_training(const ParallelSettings& settings, const RankPlace& place,
                            const SessionSettings& session_settings, const KernelDevice& device,
-                           std::span<const char* const> steps) {
+                           std::span<const char* const> steps, ProgramListener* listener,
+                           std::vector<RecordedChunk>* chunks) {
   ScheduleRecorder recorder(device, session_settings.device);
   Session session(session_settings);
   session.observe(recorder);
@@ -54,12 +85,20 @@ Schedule recorded_training(const ParallelSettings& settings, const RankPlace& pl
     recorder.name_buffer(input, MemoryCategory::inputs, "batch");
   for (const char* label : steps) {
     recorder.begin_step(label);
+    if (chunks != nullptr) chunks->clear();
+    // Here no destructor is at work, out of which nothing may be thrown.
+    const auto tell = [&] {
+      if (listener != nullptr) listener->on_program(recorder.schedule());
+    };
     training.iteration(
         [&](Moment moment, int micro_batch) {
+          tell();
           begin_phase_after(recorder, training, moment, micro_batch);
         },
-        [&](const char* what, int, int micro_batch) {
+        [&](const char* what, int stage, int micro_batch) {
+          tell();
           begin_phase_of_stage(recorder, what, micro_batch);
+          if (chunks != nullptr) note_chunk(recorder, what, {stage, micro_batch}, *chunks);
         });
   }
   recorder.end_step();

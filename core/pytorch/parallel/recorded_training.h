@@ -5,8 +5,10 @@
 #include <span>
 #include <vector>
 
+#include "core/pipeline/action.h"
 #include "core/pytorch/engine/kernel_scratch.h"
 #include "core/pytorch/parallel/training.h"
+#include "core/pytorch/runtimes/record/schedule_recorder.h"
 #include "core/schedule/schedule.h"
 
 namespace shardscope::eager::parallel {
@@ -19,10 +21,20 @@ struct RankPlace {
 /// Iterations up to the one that repeats.
 inline constexpr std::array recorded_steps{"1", "2", "steady"};
 
-/// Strategy and workload of the schedule are the caller's to fill in.
+/// A forward or backward of a stage and micro-batch, with what comes until the next one.
+struct RecordedChunk {
+  Action action;
+  IndexRange operations, actions;  ///< of the schedule
+};
+
+/// Strategy and workload of the schedule are the caller's to fill in. `listener`, if any, is told
+/// at each forward and backward, and may end the recording by throwing. `chunks`, if given, are
+/// those of the last step, of an axis pp.
 Schedule recorded_training(const ParallelSettings& settings, const RankPlace& place,
                            const SessionSettings& session, const KernelDevice& device,
-                           std::span<const char* const> steps = recorded_steps);
+                           std::span<const char* const> steps = recorded_steps,
+                           ProgramListener* listener = nullptr,
+                           std::vector<RecordedChunk>* chunks = nullptr);
 
 /// The same of one rank of every stage of an axis pp, the outermost one: those at `place`'s rank's
 /// place in theirs.

@@ -4,15 +4,15 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <set>
 #include <utility>
 
 #include "core/base/error.h"
-#include "sim/megatron/divided_step.h"
 #include "sim/megatron/prediction.h"
 #include "sim/megatron/stage_memory.h"
-#include "sim/megatron/training.h"
 #include "sim/planner/megatron/layouts.h"
+#include "sim/planner/megatron/step_bounds.h"
 #include "sim/planner/parallel.h"
 #include "traces/memory_fit.h"
 
@@ -21,39 +21,6 @@ namespace {
 
 using megatron::Recompute;
 using megatron::Settings;
-
-/// By how much an estimate may be off.
-constexpr double slack = 0.05;
-
-/// Stages of so many layers, of which embedding and loss stay one where they are.
-Settings with_stages_of(Settings s, std::int64_t layers) {
-  s.first_rank_layers = s.last_rank_layers = 0;
-  s.shape.layers = layers * s.pipeline * s.stages_per_rank - (s.embedding_as_layer ? 1 : 0) -
-                   (s.loss_as_layer ? 1 : 0);
-  s.shape.experts.dense_layers = 0;
-  return s;
-}
-
-Settings with_micro_batches(Settings s, std::int64_t micro_batches) {
-  s.global_batch = micro_batches * s.micro_batch * s.data();
-  return s;
-}
-
-/// Of many micro-batches, from two steps of few: behind the warm-up each adds the same time.
-Duration step_of(const Settings& s, const HardwareProfile& profile) {
-  const auto played = [&](const Settings& one) {
-    return predicted_step(megatron_training(one, profile)).time;
-  };
-  // Warming up takes at most two micro-batches a rank. The interleaved order goes by as many
-  // micro-batches as there are ranks.
-  constexpr std::int64_t begins = 4, many = 16;
-  const std::int64_t all = s.micro_batches(), group = s.pipeline;
-  if (all <= many * group) return played(s);
-  const Duration few = played(with_micro_batches(s, begins * group));
-  const Duration more = played(with_micro_batches(s, (begins + 1) * group));
-  const double groups = static_cast<double>(all) / static_cast<double>(group) - begins;
-  return Duration::from_seconds(few.seconds() + groups * (more.seconds() - few.seconds()));
-}
 
 /// Micro-batches of which a stage of the rank holds activations at once, of all its stages.
 /// Source: Megatron-LM core/pipeline_parallel/schedules.py (get_pp_rank_microbatches).
@@ -95,27 +62,39 @@ std::string parts_text(const Accounting& slower, const Accounting& faster) {
 
 class Search {
  public:
-  Search(const MegatronQuestion& question, const std::stop_token& stop)
-      : question_(question), stop_(stop) {}
+  Search(const MegatronQuestion& question, const MegatronWatcher& watcher)
+      : question_(question),
+        watcher_(watcher),
+        recomputations_(recomputations(question.training)),
+        bounds_(question.training, question.profile) {}
 
   MegatronAnswer answer() {
     enumerate();
-    estimate();
+    const std::vector<std::size_t> likely = likely_ways();
+    weigh(likely);
+    predict_one();
+    std::vector<std::size_t> others;
+    for (std::size_t i = 0; i < ways_.size(); ++i)
+      if (!std::ranges::binary_search(likely, i)) others.push_back(i);
+    weigh(others);
+    refuse_what_cannot_be_played();
     predict();
     rank();
     return std::move(answer_);
   }
 
  private:
+  enum class State : std::uint8_t { unknown, waits, predicted, out_of_memory, refused };
   /// A layout with its recomputation.
   struct Way {
-    Settings settings;
-    std::size_t recomputation = 0;  ///< of recomputations()
-    Bytes least;                    ///< needed, the margin not counted in
-    Bytes margin;                   ///< to stay free beside it
-    std::optional<Duration> estimate;
-    bool is_out_of_memory = false;
-    std::optional<Error> refused;  ///< it cannot be played
+    MegatronLayout layout;
+    std::uint32_t mesh = 0;
+    std::uint8_t recomputation = 0;   ///< of recomputations_
+    std::uint8_t layers_at_once = 1;  ///< of full recomputation
+    State state = State::unknown;
+    Bytes least;                  ///< needed, the margin not counted in
+    std::optional<Bytes> margin;  ///< to stay free beside it, once it was predicted
+    Duration bound;               ///< of its step
   };
   struct Predicted {
     Settings settings;
@@ -125,30 +104,56 @@ class Search {
   };
 
   Bytes device() const { return question_.profile.memory; }
+  Bytes margin() const { return question_.margin.value_or(usual_margin(device())); }
   bool may_fit(Bytes least) const { return device().count == 0 || least <= device(); }
+  bool is_stopped() const { return watcher_.stop.stop_requested(); }
+
+  Settings settings_of(const Way& way) const {
+    Settings settings = way.layout.of(question_.training);
+    const auto last = recomputations_.size() - 1;
+    settings.recompute = recomputations_[std::min<std::size_t>(way.recomputation, last)];
+    settings.recompute_layers = way.layers_at_once;
+    return settings;
+  }
+
+  /// With more layers run again at once fewer inputs are kept, in the same time: as many as need
+  /// the least memory.
+  void set_layers_at_once(Way& way) const {
+    way.layers_at_once = 1;
+    way.least = planner::least_memory(settings_of(way));
+    if (recomputations_[way.recomputation] != Recompute::full) return;
+    Way other = way;
+    for (const std::uint8_t layers : {std::uint8_t{2}, std::uint8_t{4}}) {
+      other.layers_at_once = layers;
+      other.least = planner::least_memory(settings_of(other));
+      if (other.least < way.least) way = other;
+    }
+  }
 
   /// The next recomputation of the way that may fit, from its own on.
   void settle_recomputation(Way& way) const {
-    const std::vector<Recompute> all = recomputations(way.settings);
-    for (; way.recomputation < all.size(); ++way.recomputation) {
-      way.settings.recompute = all[way.recomputation];
-      way.least = planner::least_memory(way.settings);
+    for (; way.recomputation < recomputations_.size(); ++way.recomputation) {
+      set_layers_at_once(way);
       if (may_fit(way.least)) return;
     }
-    way.is_out_of_memory = true;
+    way.state = State::out_of_memory;
   }
 
   void enumerate() {
-    const std::vector<Settings> layouts =
+    const std::vector<MegatronLayout> layouts =
         megatron_layouts(question_.training, question_.profile.ranks_per_node);
     answer_.layouts = layouts.size();
     if (layouts.empty()) refuse_training();
-    for (const Settings& settings : layouts) {
+    std::map<std::string, std::uint32_t> meshes;
+    for (const MegatronLayout& layout : layouts) {
+      const auto number = static_cast<std::uint32_t>(meshes.size());
       Way& way = ways_.emplace_back();
-      way.settings = settings;
-      way.margin = question_.margin.value_or(usual_margin(device()));
-      settle_recomputation(way);
+      way.layout = layout;
+      way.mesh = meshes.try_emplace(megatron_mesh_text(settings_of(way)), number).first->second;
     }
+    meshes_ = meshes.size();
+    best_.resize(meshes_);
+    tight_.resize(meshes_);
   }
 
   /// Where no layout is without contradictions.
@@ -166,65 +171,102 @@ class Search {
                  .way_out = "give --tokens-per-batch with a multiple of --seq x --world"});
   }
 
-  Settings smallest_layout() const {
-    Settings s = question_.training;
-    s.embedding_as_layer = s.loss_as_layer = false;
-    s.first_rank_layers = s.last_rank_layers = 0;
-    s.tensor = s.pipeline = s.context = s.expert = s.stages_per_rank = 1;
-    s.micro_batch = 1;
-    s.sequence_parallel = s.distributed_optimizer = false;
-    s.overlaps_gradients = s.overlaps_parameters = false;
-    return s;
+  Settings smallest_layout() const { return MegatronLayout{}.of(question_.training); }
+
+  /// Of the most tensor-parallel ranks, one sequence at a time and one stage a rank, in increasing
+  /// order.
+  std::vector<std::size_t> likely_ways() const {
+    std::vector<std::size_t> found;
+    int most = 1;
+    for (const Way& way : ways_) most = std::max(most, way.layout.tensor);
+    for (std::size_t i = 0; i < ways_.size(); ++i) {
+      const MegatronLayout& one = ways_[i].layout;
+      const bool is_usual = one.shards && one.overlaps && !one.overlaps_tensor;
+      if (one.tensor != most) continue;
+      if (one.micro_batch == 1 && one.stages_per_rank == 1 && one.context == 1 && is_usual)
+        found.push_back(i);
+    }
+    return found;
   }
 
-  void estimate() {
-    for_each_index(ways_.size(), 0, [&](std::size_t i) {
-      if (ways_[i].is_out_of_memory || stop_.stop_requested()) return;
-      try {
-        ways_[i].estimate = estimated_step(ways_[i].settings, question_.profile);
-      } catch (const Error& error) {
-        ways_[i].refused = error;
-      }
+  /// Finds recomputation and bound of some.
+  void weigh(const std::vector<std::size_t>& some) {
+    for_each_index(some.size(), 0, [&](std::size_t i) {
+      if (is_stopped()) return;
+      Way& way = ways_[some[i]];
+      settle_recomputation(way);
+      if (way.state == State::unknown) bound(way);
     });
-    answer_.interrupted = stop_.stop_requested();
-    const auto refused =
-        std::ranges::find_if(ways_, [](const Way& way) { return way.refused.has_value(); });
-    const bool none_is_left = std::ranges::none_of(
-        ways_, [](const Way& way) { return way.estimate.has_value() || way.is_out_of_memory; });
-    if (refused != ways_.end() && none_is_left && !answer_.interrupted) throw *refused->refused;
-    for (std::size_t i = 0; i < ways_.size(); ++i)
-      if (ways_[i].estimate) queue_.insert({ways_[i].estimate->ns, i});
+    answer_.interrupted = is_stopped();
+    for (const std::size_t i : some)
+      if (ways_[i].state == State::waits) queue_.insert({ways_[i].bound.ns, i});
+    report();
+  }
+
+  void bound(Way& way) {
+    try {
+      way.bound = bounds_.least_step(settings_of(way));
+      way.state = State::waits;
+    } catch (const Error& error) {
+      way.state = State::refused;
+      const std::scoped_lock lock(mutex_);
+      if (!refused_) refused_ = error;
+    }
+  }
+
+  void refuse_what_cannot_be_played() const {
+    const bool is_any_left = std::ranges::any_of(ways_, [](const Way& way) {
+      return way.state != State::refused && way.state != State::unknown;
+    });
+    if (refused_ && !is_any_left && !answer_.interrupted) throw *refused_;
   }
 
   /// A mesh needs no other way where it has a better one, and no mesh is needed behind the places.
   bool is_needed(const Way& way) const {
-    const auto best = best_.find(megatron_mesh_text(way.settings));
-    const double time = static_cast<double>(way.estimate->ns) * (1 - slack);
-    if (best != best_.end()) return time < static_cast<double>(best->second.summary.step_time.ns);
-    std::vector<std::int64_t> times;
-    for (const auto& [mesh, one] : best_)
-      if (one.leaves_margin) times.push_back(one.summary.step_time.ns);
-    std::ranges::sort(times);
-    return times.size() < question_.places ||
-           time < static_cast<double>(times[question_.places - 1]);
+    const std::optional<Predicted>& best = best_[way.mesh];
+    if (best) return way.bound < best->summary.step_time;
+    return !last_place_ || way.bound < *last_place_;
+  }
+
+  /// The next of those that may come to a place, the most promising first.
+  std::vector<std::size_t> next(std::size_t most) {
+    std::vector<std::size_t> found;
+    while (found.size() < most && !queue_.empty()) {
+      const std::size_t i = queue_.begin()->second;
+      queue_.erase(queue_.begin());
+      if (is_needed(ways_[i])) found.push_back(i);
+    }
+    return found;
+  }
+
+  void predict(const std::vector<std::size_t>& some) {
+    std::vector<std::optional<Predicted>> found(some.size());
+    for_each_index(some.size(), 0, [&](std::size_t i) {
+      if (!is_stopped()) found[i] = predicted(settings_of(ways_[some[i]]));
+    });
+    for (std::size_t i = 0; i < some.size(); ++i)
+      if (found[i])
+        take(some[i], std::move(*found[i]));
+      else
+        queue_.insert({ways_[some[i]].bound.ns, some[i]});
+    report();
+  }
+
+  bool has_best() const {
+    return std::ranges::any_of(best_, [](const auto& one) { return one.has_value(); });
+  }
+
+  void predict_one() {
+    constexpr int tries = 4;
+    for (int i = 0; i < tries && !has_best() && !queue_.empty() && !is_stopped(); ++i)
+      predict(next(1));
   }
 
   void predict() {
-    while (!queue_.empty() && !stop_.stop_requested()) {
-      // As many whatever the number of threads, so that the answer does not depend on it.
-      constexpr std::size_t at_once = 4;
-      std::vector<std::size_t> next;
-      while (next.size() < at_once && !queue_.empty()) {
-        const std::size_t i = queue_.begin()->second;
-        queue_.erase(queue_.begin());
-        if (is_needed(ways_[i])) next.push_back(i);
-      }
-      std::vector<Predicted> found(next.size());
-      for_each_index(next.size(), 0,
-                     [&](std::size_t i) { found[i] = predicted(ways_[next[i]].settings); });
-      for (std::size_t i = 0; i < next.size(); ++i) take(next[i], std::move(found[i]));
-    }
-    answer_.interrupted = answer_.interrupted || stop_.stop_requested();
+    // As many whatever the number of threads, so that the answer does not depend on it.
+    constexpr std::size_t at_once = 4;
+    while (!queue_.empty() && !is_stopped()) predict(next(at_once));
+    answer_.interrupted = answer_.interrupted || is_stopped();
   }
 
   Predicted predicted(const Settings& settings) const {
@@ -244,29 +286,56 @@ class Search {
   void take(std::size_t index, Predicted one) {
     ++answer_.predicted;
     Way& way = ways_[index];
+    way.state = State::predicted;
     const bool leaves = one.leaves_margin;
     const Bytes needed = needed_memory(one.summary), margin = margin_wanted(one.summary);
-    const std::string mesh = megatron_mesh_text(one.settings);
     if (one.summary.fits) {
-      auto& list = leaves ? best_ : tight_;
-      const auto [found, fresh] = list.try_emplace(mesh, one);
-      if (!fresh && one.summary.step_time < found->second.summary.step_time)
-        found->second = std::move(one);
+      std::optional<Predicted>& best = (leaves ? best_ : tight_)[way.mesh];
+      if (!best || one.summary.step_time < best->summary.step_time) best = std::move(one);
     }
-    if (leaves) return;
+    if (leaves) return set_last_place();
     way.least = std::max(way.least, needed);
     way.margin = margin;
     ++way.recomputation;
+    way.state = State::unknown;
     settle_recomputation(way);
-    if (way.is_out_of_memory) return;
-    way.estimate = estimated_step(way.settings, question_.profile);
-    queue_.insert({way.estimate->ns, index});
+    if (way.state == State::unknown) bound(way);
+    if (way.state == State::waits) queue_.insert({way.bound.ns, index});
+  }
+
+  void set_last_place() {
+    std::vector<Duration> times;
+    for (const std::optional<Predicted>& one : best_)
+      if (one) times.push_back(one->summary.step_time);
+    if (times.size() < question_.places || times.empty()) return;
+    std::ranges::sort(times);
+    last_place_ = times[question_.places - 1];
+  }
+
+  void report() const {
+    if (!watcher_.on_progress) return;
+    MegatronProgress progress{
+        .layouts = answer_.layouts, .predicted = answer_.predicted, .best = {}, .best_text = {}};
+    for (const std::optional<Predicted>& one : best_) {
+      if (!one || (progress.best && one->summary.step_time >= *progress.best)) continue;
+      progress.best = one->summary.step_time;
+      progress.best_text = fmt::format("{}, {}", megatron_mesh_text(one->settings),
+                                       megatron_settings_text(one->settings));
+    }
+    watcher_.on_progress(progress);
   }
 
   void rank() {
-    answer_.is_tight = best_.empty() && !tight_.empty();
     std::vector<Predicted> sorted;
-    for (const auto& [mesh, one] : answer_.is_tight ? tight_ : best_) sorted.push_back(one);
+    const auto take_all = [&](const std::vector<std::optional<Predicted>>& list) {
+      for (const std::optional<Predicted>& one : list)
+        if (one) sorted.push_back(*one);
+    };
+    take_all(best_);
+    if (sorted.empty()) {
+      take_all(tight_);
+      answer_.is_tight = !sorted.empty();
+    }
     std::ranges::stable_sort(sorted, {},
                              [](const Predicted& one) { return one.summary.step_time.ns; });
     if (sorted.size() > question_.places) sorted.resize(question_.places);
@@ -291,58 +360,56 @@ class Search {
   }
 
   void tell_losers(const std::set<std::string>& placed) {
-    std::map<std::string, const Way*> best;
-    std::vector<std::string> order;
-    for (const Way& way : ways_) {
-      const std::string mesh = megatron_mesh_text(way.settings);
-      if (placed.contains(mesh)) continue;
-      const auto [found, fresh] = best.try_emplace(mesh, &way);
-      if (fresh) order.push_back(mesh);
-      if (is_better(way, *found->second)) found->second = &way;
+    std::vector<const Way*> best(meshes_, nullptr);
+    for (const Way& way : ways_)
+      if (best[way.mesh] == nullptr || is_better(way, *best[way.mesh])) best[way.mesh] = &way;
+    for (const Way* way : best) {
+      const Settings settings = settings_of(*way);
+      if (!placed.contains(megatron_mesh_text(settings)))
+        answer_.losers.push_back({.settings = settings, .why = why_lost(*way)});
     }
-    for (const std::string& mesh : order)
-      answer_.losers.push_back({.settings = best[mesh]->settings, .why = why_lost(*best[mesh])});
   }
 
   static bool is_better(const Way& a, const Way& b) {
-    if (a.is_out_of_memory || b.is_out_of_memory)
-      return a.is_out_of_memory == b.is_out_of_memory ? a.least < b.least : b.is_out_of_memory;
-    return a.estimate && (!b.estimate || *a.estimate < *b.estimate);
+    const auto is_bounded = [](const Way& way) {
+      return way.state == State::waits || way.state == State::predicted;
+    };
+    if (a.state == State::out_of_memory && b.state == State::out_of_memory)
+      return a.least < b.least;
+    if (a.state == State::out_of_memory || b.state == State::out_of_memory)
+      return b.state == State::out_of_memory;
+    return is_bounded(a) && (!is_bounded(b) || a.bound < b.bound);
   }
 
   std::string why_lost(const Way& way) const {
-    if (way.is_out_of_memory)
+    if (way.state == State::out_of_memory)
       return fmt::format("needs at least {} and a margin of {}; the device has {}",
-                         rounded_text(way.least), rounded_text(way.margin), rounded_text(device()));
-    if (way.refused) return way.refused->what();
-    if (!way.estimate || answer_.places.empty()) return "was not reached";
-    const auto found = best_.find(megatron_mesh_text(way.settings));
-    const bool is_exact = found != best_.end();
-    const Duration time = is_exact ? found->second.summary.step_time : *way.estimate;
+                         rounded_text(way.least), rounded_text(way.margin.value_or(margin())),
+                         rounded_text(device()));
+    if (way.state == State::refused) return refused_->what();
+    if (way.state == State::unknown || answer_.places.empty()) return "was not reached";
+    const std::optional<Predicted>& best = best_[way.mesh];
     const Duration last = answer_.places.back().summary.step_time;
-    return fmt::format("{} {} a step, the last place takes {}",
-                       is_exact ? "takes" : "takes an estimated", rounded_text(time),
+    return fmt::format("takes {}{} a step, the last place takes {}", best ? "" : "at least ",
+                       rounded_text(best ? best->summary.step_time : way.bound),
                        rounded_text(last));
   }
 
   const MegatronQuestion& question_;
-  std::stop_token stop_;
+  const MegatronWatcher& watcher_;
+  std::vector<Recompute> recomputations_;
+  MegatronStepBounds bounds_;
   std::vector<Way> ways_;
-  std::set<std::pair<std::int64_t, std::size_t>> queue_;  ///< estimate, index of the way
-  std::map<std::string, Predicted> best_, tight_;         ///< by mesh
+  std::size_t meshes_ = 0;
+  std::set<std::pair<std::int64_t, std::size_t>> queue_;  ///< bound, index of the way
+  std::vector<std::optional<Predicted>> best_, tight_;    ///< by mesh
+  std::optional<Duration> last_place_;
+  std::mutex mutex_;
+  std::optional<Error> refused_;  ///< the first that could not be played
   MegatronAnswer answer_;
 };
 
 }  // namespace
-
-Duration estimated_step(const Settings& settings, const HardwareProfile& profile) {
-  const std::vector<int> layers = settings.stage_layers();
-  const int longest = *std::ranges::max_element(layers);
-  const Duration one = step_of(with_stages_of(settings, 1), profile);
-  if (longest <= 1) return one;
-  const Duration two = step_of(with_stages_of(settings, 2), profile);
-  return Duration::from_seconds(one.seconds() + (longest - 1) * (two.seconds() - one.seconds()));
-}
 
 Bytes least_memory(const Settings& settings) {
   Bytes most;
@@ -351,8 +418,8 @@ Bytes least_memory(const Settings& settings) {
   return most;
 }
 
-MegatronAnswer plan_megatron(const MegatronQuestion& question, const std::stop_token& stop) {
-  return Search(question, stop).answer();
+MegatronAnswer plan_megatron(const MegatronQuestion& question, const MegatronWatcher& watcher) {
+  return Search(question, watcher).answer();
 }
 
 }  // namespace shardscope::planner

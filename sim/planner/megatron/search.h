@@ -35,7 +35,7 @@ struct MegatronPlace {
 /// The best layout of a mesh that has no place.
 struct MegatronLoser {
   megatron::Settings settings;
-  std::string why;  ///< "an estimated 812 ms a step, ...", "needs at least 91.4 GiB of ..."
+  std::string why;  ///< "takes at least 812 ms a step, ...", "needs at least 91.4 GiB of ..."
 };
 
 struct MegatronAnswer {
@@ -47,19 +47,27 @@ struct MegatronAnswer {
   bool interrupted = false;
 };
 
-/// The step time of a layout from two trainings of one and two layers a stage: it is nearly linear
-/// in the layers of the longest stage, and linear in micro-batches behind the first ones, of which
-/// few are played. `settings` must be without contradictions.
-Duration estimated_step(const megatron::Settings& settings, const HardwareProfile& profile);
-
 /// At least what a rank of the pipeline holds: states, and activations of the micro-batches that
 /// are in flight. The largest of all ranks.
 Bytes least_memory(const megatron::Settings& settings);
 
+/// How far it is.
+struct MegatronProgress {
+  std::size_t layouts = 0, predicted = 0;
+  std::optional<Duration> best;  ///< step time of the best that leaves the margin, so far
+  std::string best_text;         ///< "tensor=4,pipeline=2,context=1,shard=8, batch 1 x 16, ..."
+};
+
+struct MegatronWatcher {
+  std::function<void(const MegatronProgress&)> on_progress = {};
+  std::stop_token stop = {};  ///< the best so far is returned
+};
+
 /// Each layout with the least recomputation that fits (selective where attention is not fused,
-/// full) is estimated; those are predicted in full, best first, that may come to a place by an
-/// estimate that is off by 5%. Throws Error where no layout is left to weigh: what contradicts in
-/// the training itself, else what does not divide.
-MegatronAnswer plan_megatron(const MegatronQuestion& question, const std::stop_token& stop = {});
+/// full) is bounded (sim/planner/megatron/step_bounds.h); those are predicted in full, best first,
+/// that may come to a place. A few layouts that are likely to fit come first, for those who wait
+/// for an answer. Throws Error where no layout is left to weigh: what contradicts in the training
+/// itself, else what does not divide.
+MegatronAnswer plan_megatron(const MegatronQuestion& question, const MegatronWatcher& watcher = {});
 
 }  // namespace shardscope::planner

@@ -1,14 +1,17 @@
 // torchtitan's loop as choices: its words, the grids of axes that are enumerated, bounds that no
 // simulation falls below, and files that lead back to the same figures.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <random>
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/model/huggingface.h"
@@ -17,6 +20,7 @@
 #include "sim/planner/bounds.h"
 #include "sim/planner/choice_json.h"
 #include "sim/planner/estimate.h"
+#include "sim/planner/torchtitan_probe.h"
 #include "sim/planner/written_choice.h"
 #include "tests/core/complaint.h"
 #include "tests/core/temporary_folder.h"
@@ -389,6 +393,87 @@ TEST(TorchtitanTrials, OfManyMicroBatchesFollowFromFew) {
     EXPECT_NEAR(estimate.time.span.seconds() / all.time.span.seconds(), 1, 0.1) << text_of(choice);
     EXPECT_LE(estimate.needed(), all.needed()) << text_of(choice);
   }
+}
+
+/// Pipelines of Llama-3-8B's width on 16 GPUs.
+Inputs plan_of_wide_pipelines() {
+  Inputs inputs = plan_of_wide_axes();
+  std::string config(wide_llama);
+  const std::string layers = "\"num_hidden_layers\": 4";
+  config.replace(config.find(layers), layers.size(), "\"num_hidden_layers\": 8");
+  inputs.config = JsonValue::parse(config, "config.json");
+  inputs.model = model_of_config(inputs.config);
+  inputs.question.world = 16;
+  inputs.question.training.length = 4096;
+  inputs.question.tokens_per_batch = 64 * 4096;
+  inputs.pipelines = PipelinesAsked::beside;
+  inputs.profile.memory = {};
+  return inputs;
+}
+
+std::vector<Choice> drawn_pipelines(const Inputs& inputs, std::size_t count) {
+  std::vector<Choice> all = choices_of(inputs, inputs.question.world).choices;
+  std::erase_if(all, [](const Choice& choice) { return !is_pipelined(choice); });
+  return drawn(std::move(all), count);
+}
+
+// Their stages are recorded once, with few blocks, and not in the order of the pipeline.
+TEST(TorchtitanEstimates, AreNearTrials) {
+  const Inputs inputs = plan_of_wide_pipelines();
+  const Basis basis(inputs);
+  for (const Choice& choice : drawn_pipelines(inputs, 24)) {
+    const Trial trial = try_out(choice, basis.trials);
+    const Trial estimate = estimated(choice, basis.trials).value();
+    const double time = estimate.time.span.seconds() / trial.time.span.seconds();
+    const double memory =
+        static_cast<double>(estimate.needed().count) / static_cast<double>(trial.needed().count);
+    const std::string text =
+        fmt::format("{}: {:.3f} of the time, {:.3f} of the memory", text_of(choice), time, memory);
+    EXPECT_NEAR(time, 1, 0.15) << text;
+    EXPECT_LE(memory, 1.02) << text;
+    // Low ones cost a trial, and no place.
+    EXPECT_GE(memory, 0.5) << text;
+  }
+}
+
+// Pipelines of one key differ in replicas, ranks and order alone: each says the same of its stages.
+TEST(TorchtitanProbes, AreTheSameForAllOfAKey) {
+  const Inputs inputs = plan_of_wide_pipelines();
+  const Basis basis(inputs);
+  std::map<ProbeKey, std::pair<std::string, StageChunks>> known;
+  int shared = 0;
+  for (const Choice& choice : drawn_pipelines(inputs, 80)) {
+    const StageChunks found = probed_stages(choice, basis.trials).of(ProbedStages::Kind::middle, 3);
+    const auto [at, is_new] =
+        known.try_emplace(probe_key(choice), std::pair(text_of(choice), found));
+    if (is_new) continue;
+    ++shared;
+    const StageChunks& other = at->second.second;
+    const std::string text = text_of(choice) + " and " + at->second.first;
+    EXPECT_EQ(found.time.forward, other.time.forward) << text;
+    EXPECT_EQ(found.time.input_backward, other.time.input_backward) << text;
+    EXPECT_EQ(found.time.weight_backward, other.time.weight_backward) << text;
+    EXPECT_EQ(found.forward.change, other.forward.change) << text;
+    EXPECT_EQ(found.input_backward.most, other.input_backward.most) << text;
+    EXPECT_EQ(found.by_first_backward, other.by_first_backward) << text;
+  }
+  EXPECT_GT(shared, 0);
+}
+
+// By hand: each stage keeps 10 of a micro-batch, and 4 more live while it runs. The first forward
+// leaves 100 behind, the first backward 50. In the order F0 F1 B0 B1 there are 10 + 100 + 50 when
+// B1 begins, and 4 more while it runs.
+TEST(TorchtitanProbes, AddUpWhatLivesInARanksOrder) {
+  const StageChunks stage{.time = {},
+                          .forward = {10_B, 14_B},
+                          .input_backward = {Bytes{-10}, 4_B},
+                          .weight_backward = {},
+                          .by_first_forward = 100_B,
+                          .by_first_backward = 50_B};
+  const auto at = [](ActionKind kind, int micro_batch) { return Action{kind, 0, micro_batch}; };
+  const ActionOrder order{at(ActionKind::forward, 0), at(ActionKind::forward, 1),
+                          at(ActionKind::full_backward, 0), at(ActionKind::full_backward, 1)};
+  EXPECT_EQ(most_live(order, {stage}), 164_B);
 }
 
 }  // namespace
