@@ -162,6 +162,7 @@ StageChunks combined(const StageChunks& a, const StageChunks& b, const Combine& 
 ProbeKey probe_key(const Choice& choice) {
   const bool reshards = zero_stage(choice.sharding) == 3 && choice.mesh.shard > 1;
   return {.plain = plain_key(choice),
+          .precision = choice.precision,
           .shard = reshards ? choice.mesh.shard : std::min(choice.mesh.shard, 2),
           .reshards = reshards,
           .splits = splits_backward(choice.pipeline.schedule)};

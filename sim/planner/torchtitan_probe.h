@@ -19,6 +19,7 @@ namespace shardscope::planner {
 /// micro-batches and their order are: pipelines that differ in nothing else share a recording.
 struct ProbeKey {
   PlainKey plain;
+  TrainingPrecision precision = TrainingPrecision::bf16_mixed;
   int shard = 1;          ///< ranks; where parameters stay, 2 stand for all of them
   bool reshards = false;  ///< parameters are let go after each forward
   bool splits = false;    ///< backward for inputs and for weights are apart

@@ -27,6 +27,15 @@ Settings smallest_of_key(Settings s, std::int64_t layers) {
   return s;
 }
 
+/// Of each stage, of those that bounds are recorded of. A model in one stage keeps its dense first
+/// layers, of which nothing is claimed.
+std::vector<int> recorded_layers(const Settings& s) {
+  std::vector<int> layers = s.stage_layers();
+  if (s.pipeline == 1 && layers.size() == 1)
+    layers.front() = std::max(1, layers.front() - static_cast<int>(s.shape.experts.dense_layers));
+  return layers;
+}
+
 Duration whole(const PassParts& parts) { return parts.before + parts.blocks + parts.behind; }
 
 }  // namespace
@@ -70,16 +79,17 @@ const MegatronStepBounds::LayerTimes& MegatronStepBounds::times_of(const Setting
 /// What a stage of so many layers holds is linear in them.
 MegatronUpdate MegatronStepBounds::update_of(const Settings& settings, int layers) {
   const std::scoped_lock lock(mutex_);
-  const auto [found, is_new] = held_.try_emplace({settings.tensor, settings.expert});
-  if (is_new) {
+  const std::pair key{settings.tensor, settings.expert};
+  if (!held_.contains(key)) {
     const auto with = [&](std::int64_t of_stage) {
       Settings small = smallest_of_key(settings, of_stage);
       small.overlaps_gradients = small.overlaps_parameters = false;
       return *megatron_training(small, profile_).update;
     };
-    found->second = {.one = with(1), .two = with(2)};
+    Held held{.one = with(1), .two = with(2)};
+    held_.emplace(key, std::move(held));
   }
-  const auto [one, two] = found->second;
+  const auto [one, two] = held_.at(key);
   const auto extended = [&](std::int64_t of_one, std::int64_t of_two) {
     return of_one + (of_two - of_one) * (layers - 1);
   };
@@ -115,7 +125,7 @@ Duration MegatronStepBounds::least_update(const Settings& settings, int layers,
 
 Duration MegatronStepBounds::least_step(const Settings& s) {
   const LayerTimes& times = times_of(s);
-  const std::vector<int> layers = s.stage_layers();
+  const std::vector<int> layers = recorded_layers(s);
   const int stages = static_cast<int>(layers.size());
   const auto pass = [&](const PassParts& one, Duration further, int stage) {
     Duration time = one.blocks + further * (layers[static_cast<std::size_t>(stage)] - 1);
