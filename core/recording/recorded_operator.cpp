@@ -267,6 +267,41 @@ bool writes_its_arguments(std::string_view name) {
   return name.ends_with(".out") || name.ends_with("_out");
 }
 
+/// Of N x channels x ...: the places of an image, over the batch.
+std::int64_t places_of(const RecordedTensor& tensor) {
+  const std::int64_t channels = std::max<std::int64_t>(1, tensor.sizes[1]);
+  return tensor.elements() / channels;
+}
+
+/// cuDNN's convolution as products, one for each group: places x (channels x kernel) by channels.
+/// A backward has one for each gradient that is asked for. Zero where a group has so few channels
+/// that no product is computed, and of other operators. Source: torch/utils/flop_counter.py.
+MatmulShape convolution_of(const RecordedCall& call) {
+  const bool is_backward = call.name == "aten.convolution_backward.default";
+  if (!is_backward && !call.name.starts_with("aten.cudnn_convolution")) return {};
+  const std::size_t first = is_backward ? 1 : 0;
+  if (call.inputs.size() < first + 2 || call.outputs.empty()) return {};
+  const RecordedTensor &input = call.inputs[first], &weight = call.inputs[first + 1],
+                       &output = is_backward ? call.inputs.front() : call.outputs.front();
+  if (input.sizes.size() < 3 || weight.sizes.size() < 3 || output.sizes.size() < 3) return {};
+  const bool is_transposed = is_backward ? !call.flags.empty() && call.flags.front()
+                                         : call.name.find("transpose") != std::string::npos;
+  const RecordedTensor& outside = is_transposed ? output : input;
+  const std::int64_t a_group = std::max<std::int64_t>(1, weight.sizes[1]);
+  const std::int64_t groups = std::max<std::int64_t>(1, outside.sizes[1] / a_group);
+  constexpr std::int64_t least_channels = 8;
+  if (groups > 1 && a_group < least_channels) return {};
+  std::int64_t gradients = 1;
+  if (is_backward)
+    gradients = std::ranges::count_if(
+        call.outputs, [](const RecordedTensor& one) { return one.sizes.size() > 2; });
+  const std::int64_t channels = std::max<std::int64_t>(1, weight.sizes[0] / groups);
+  return possible({.batch = groups * gradients,
+                   .m = places_of(is_transposed ? input : output),
+                   .n = channels,
+                   .k = weight.elements() / std::max<std::int64_t>(1, weight.sizes[0])});
+}
+
 /// Of a sparse factor the description has indices and values: no rows and columns.
 bool is_dense_product(const RecordedCall& call) {
   const std::size_t first = eager::first_factor(call.name, call.inputs.size());
@@ -308,6 +343,14 @@ DeviceWork work_of(RecordedCall call, int launches) {
                                 : !call.inputs.empty() ? &call.inputs.front()
                                                        : nullptr;
   if (first != nullptr) work.dtype = first->dtype;
+  if (const MatmulShape shape = convolution_of(call); shape.batch > 0) {
+    work.kind = WorkKind::matmul;
+    work.is_convolution = true;
+    work.matmul = shape;
+    work.flops = flops_of(shape);
+    work.dtype = call.inputs.front().dtype;
+    return work;
+  }
   const bool is_product = work.kind == WorkKind::matmul && !call.has_product;
   if (is_product && call.inputs.size() > 1 && !is_dense_product(call)) {
     work.kind = WorkKind::pointwise;

@@ -65,8 +65,11 @@ struct DeviceWork {
   std::int32_t launches = 1;  ///< kernels, one after the other
   std::int32_t tensors = 1;   ///< of multi_tensor: length of the list
   MatmulShape matmul;         ///< of matmul
-  AttentionShape attention;   ///< of attention
-  Bytes bytes;                ///< read and written, every operand once
+  /// The product is cuDNN's convolution: bytes are those of its tensors, and factors in float32 are
+  /// rounded to TF32.
+  bool is_convolution = false;
+  AttentionShape attention;  ///< of attention
+  Bytes bytes;               ///< read and written, every operand once
   /// Really computed: of causal attention the half (and the diagonal) that is not masked.
   Flops flops;
   bool operator==(const DeviceWork&) const = default;

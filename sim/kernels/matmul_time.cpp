@@ -79,8 +79,8 @@ double matmul_waves(double tiles, int multiprocessors, double wave_loss) {
   return full + (std::ceil(full) - full) * wave_loss;
 }
 
-Duration matmul_time(const MatmulShape& shape, Dtype dtype, const RooflineFigures& device,
-                     const DeviceEfficiency& efficiency) {
+Duration computing_time(const MatmulShape& shape, Dtype dtype, const RooflineFigures& device,
+                        const DeviceEfficiency& efficiency) {
   const double rate_of_one = device.peak.flops_per_s * reached_share(efficiency.matmul, dtype) *
                              clock_share(device, efficiency.matmul, dtype) *
                              alignment_share(shape, dtype, efficiency.matmul) /
@@ -90,8 +90,12 @@ Duration matmul_time(const MatmulShape& shape, Dtype dtype, const RooflineFigure
     for (const int parts : {1, 2, 4, 8, 16})
       seconds = std::min(seconds, seconds_of(shape, {.tile = tile, .parts = parts}, rate_of_one,
                                              device, efficiency.matmul));
-  const Duration computing = Duration::from_seconds(seconds) + efficiency.memory.latency;
-  return std::max(computing,
+  return Duration::from_seconds(seconds) + efficiency.memory.latency;
+}
+
+Duration matmul_time(const MatmulShape& shape, Dtype dtype, const RooflineFigures& device,
+                     const DeviceEfficiency& efficiency) {
+  return std::max(computing_time(shape, dtype, device, efficiency),
                   moving_time(WorkKind::matmul, operands(shape, dtype), device, efficiency));
 }
 

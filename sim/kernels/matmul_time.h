@@ -20,6 +20,9 @@ namespace shardscope {
 /// x 1792 is 8 x 14 = 112 tiles, two waves, the second one almost empty.
 Duration matmul_time(const MatmulShape& shape, Dtype dtype, const RooflineFigures& device,
                      const DeviceEfficiency& efficiency);
+/// The same without the time that its operands take to move.
+Duration computing_time(const MatmulShape& shape, Dtype dtype, const RooflineFigures& device,
+                        const DeviceEfficiency& efficiency);
 
 /// Waves that `tiles` tiles take, as counted above.
 double matmul_waves(double tiles, int multiprocessors, double wave_loss);

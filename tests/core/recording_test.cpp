@@ -98,6 +98,43 @@ TEST(WorkOf, ASparseProductHasNoRowsAndColumns) {
   EXPECT_EQ(work.kind, WorkKind::pointwise);
 }
 
+// 2 images of 16 x 16, 8 channels to 32 by 3 x 3: 512 places, 72 numbers each, as torch's flop
+// counter has it. The backward makes two gradients; four groups have a quarter each; of a group
+// with one channel nothing is multiplied by a matrix.
+TEST(WorkOf, AConvolutionIsAProductOfItsPlaces) {
+  const auto work = [](const char* name, const char* inputs, const char* outputs) {
+    return work_of({.name = name,
+                    .inputs = tensors_of(inputs),
+                    .outputs = tensors_of(outputs),
+                    .flags = flags_of(inputs)},
+                   1);
+  };
+  const DeviceWork forward =
+      work("aten.cudnn_convolution.default",
+           "bf16[2,8,16,16];bf16[32,8,3,3];_;_;_;1;False;False;True", "bf16[2,32,16,16]");
+  EXPECT_EQ(forward.matmul, (MatmulShape{.batch = 1, .m = 512, .n = 32, .k = 72}));
+  EXPECT_EQ(forward.flops.count, 2 * 512 * 32 * 72);
+  EXPECT_EQ(forward.bytes, 2 * (4096_B + 2304_B + 16384_B));
+  EXPECT_TRUE(forward.is_convolution);
+  const DeviceWork backward =
+      work("aten.convolution_backward.default",
+           "f32[2,32,16,16];f32[2,8,16,16];f32[32,8,3,3];_;_;_;_;False;_;1;_",
+           "f32[2,8,16,16];f32[32,8,3,3];f32[32]");
+  EXPECT_EQ(backward.flops.count, 2 * forward.flops.count);
+  const DeviceWork grouped =
+      work("aten.cudnn_convolution.default",
+           "bf16[2,32,16,16];bf16[32,8,3,3];_;_;_;4;False;False;True", "bf16[2,32,16,16]");
+  EXPECT_EQ(grouped.matmul, (MatmulShape{.batch = 4, .m = 512, .n = 8, .k = 72}));
+  const DeviceWork wider =
+      work("aten.cudnn_convolution_transpose.default",
+           "f16[2,8,16,16];f16[8,4,2,2];_;_;_;_;1;False;False;True", "f16[2,4,32,32]");
+  EXPECT_EQ(wider.flops.count, 2 * 512 * 8 * 16);
+  const DeviceWork depthwise =
+      work("aten.cudnn_convolution.default",
+           "bf16[2,8,16,16];bf16[8,1,3,3];_;_;_;8;False;False;True", "bf16[2,8,16,16]");
+  EXPECT_FALSE(depthwise.is_convolution);
+}
+
 // 8 bytes each of a complex number: 100 are read, 100 written.
 TEST(WorkOf, ComplexNumbersAreOfTwoFloats) {
   const DeviceWork work = work_of({.name = "aten._fft_c2c.default",
