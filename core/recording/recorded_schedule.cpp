@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <span>
 #include <utility>
 
 #include "core/base/error.h"
@@ -171,7 +173,8 @@ class Reader {
     if (schedule_.steps.empty()) begin_step();
     // Optimizers that step one after another end one step.
     const bool has_passes = std::exchange(has_passes_, false);
-    if (!has_passes && knows_passes_ && schedule_.steps.size() > 1) take_into_step_before();
+    const bool is_further = !has_passes && knows_passes_ && !multiplies_outside_of_optimizers();
+    if (is_further && schedule_.steps.size() > 1) take_into_step_before();
     end_step();
     begin_step();
     threads_.end_step();
@@ -181,6 +184,16 @@ class Reader {
     schedule_.steps.push_back({.label = std::to_string(schedule_.steps.size() + 1),
                                .operations = {writer_.next_operation(), writer_.next_operation()},
                                .actions = {writer_.next_action(), writer_.next_action()}});
+  }
+
+  /// As gradients that are computed by hand do, and graphs of a step in logs without their nodes.
+  bool multiplies_outside_of_optimizers() const {
+    const auto step =
+        std::span(schedule_.operations).subspan(schedule_.steps.back().operations.begin);
+    return std::ranges::any_of(step, [&](const Operation& op) {
+      if (op.work == Operation::no_work || op.phase == Phase::optimizer) return false;
+      return schedule_.works[op.work].kind == WorkKind::matmul;
+    });
   }
 
   void take_into_step_before() {
