@@ -118,9 +118,8 @@ std::vector<int> ranks_that_compute(int all) {
 }
 
 RingTurns ring_turns(int rank, int ranks, int tokens, int laps) {
-  return {.count = tokens * laps,
-          .begins = rank < tokens,
-          .passes_last = (rank + 1) % ranks >= tokens};
+  return {
+      .count = tokens * laps, .begins = rank < tokens, .passes_last = (rank + 1) % ranks >= tokens};
 }
 
 void pass_tokens(Communicator& world, const std::function<void()>& compute, int tokens, int laps) {
@@ -159,11 +158,12 @@ std::vector<CoreSharingSample> time_core_sharing(Communicator& world, Device& de
   for (int round = 0; round < rounds; ++round) {
     pieces.restart();
     apart.push_back(alone(world, pieces, time) / pieces.count());
-    way.push_back(passed_on_within(world, [] {}, 1, time));
+    way.push_back(passed_on_within(
+        world, [] {}, 1, time));
     for (std::size_t i = 0; i < counts.size(); ++i) {
       pieces.restart();
-      together[i].push_back(
-          passed_on_within(world, [&] { pieces.run_next(); }, counts[i], time));
+      together[i].push_back(passed_on_within(
+          world, [&] { pieces.run_next(); }, counts[i], time));
     }
   }
   std::vector<CoreSharingSample> samples;

@@ -14,13 +14,13 @@ class CollectiveModel {
   explicit CollectiveModel(const HardwareProfile& profile);
 
   /// In a group of one: nothing. Within a node, of the kind and number of ranks that were measured:
-  /// straight in log-log over bytes; of fewer bytes than the smallest sample what NCCL's model says,
-  /// where the profile has a node, but no more than that sample. Channels and links are those of
-  /// NCCL's model. Else by NCCL's model where the profile has a node. Else as the
-  /// nearest number of ranks that was measured, of all-gather where the kind was not (a barrier as
-  /// the smallest all-reduce, a reduce as a reduce-scatter), with each rank's foreign bytes and, on
-  /// a CPU, all ranks' bytes through the memory that they share. Else by a ring's closed form over
-  /// `link`; between nodes at least by that over `network`. Throws Error where none can be.
+  /// straight in log-log over bytes; of fewer bytes than the smallest sample what NCCL's model
+  /// says, where the profile has a node, but no more than that sample. Channels and links are those
+  /// of NCCL's model. Else by NCCL's model where the profile has a node. Else as the nearest number
+  /// of ranks that was measured, of all-gather where the kind was not (a barrier as the smallest
+  /// all-reduce, a reduce as a reduce-scatter), with each rank's foreign bytes and, on a CPU, all
+  /// ranks' bytes through the memory that they share. Else by a ring's closed form over `link`;
+  /// between nodes at least by that over `network`. Throws Error where none can be.
   CollectiveCost cost(OperationKind kind, Bytes payload, const Ranks& ranks) const;
 
  private:

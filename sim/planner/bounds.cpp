@@ -530,11 +530,11 @@ Bounds combined(const Choice& choice, const TrialInputs& inputs, const PlainStep
   const Bytes outside = native ? Bytes{} : inputs.profile.context_memory.value_or(Bytes{});
   SharingRules rules = sharing_rules(inputs.profile);
   if (native) rules.communicators_apart = false;
-  return {.time = std::max(device_time(step, compute, plain.awaited * choice.micro_batches, rules),
-                           (plain.host + sharding.host) * choice.micro_batches +
-                               sharding.host_once),
-          .memory = outside + between +
-                    std::max(plain.activations + sharding.gathered + kept, states.gradients)};
+  return {
+      .time = std::max(device_time(step, compute, plain.awaited * choice.micro_batches, rules),
+                       (plain.host + sharding.host) * choice.micro_batches + sharding.host_once),
+      .memory = outside + between +
+                std::max(plain.activations + sharding.gathered + kept, states.gradients)};
 }
 
 /// From two numbers of blocks: kernels add up, and the most that activations take is, as a function

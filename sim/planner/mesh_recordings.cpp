@@ -375,7 +375,8 @@ std::shared_ptr<const Schedule> MeshRecordings::of(const Family& family, int ran
   if (!is_between && ranks == last) return recorded(ranks).schedule;
   try {
     const SizedRecording above = larger != all.end() ? *larger : recorded(family.largest);
-    const SizedRecording below = larger != all.begin() ? *std::prev(larger) : recorded(family.smallest);
+    const SizedRecording below =
+        larger != all.begin() ? *std::prev(larger) : recorded(family.smallest);
     if (std::optional<Schedule> schedule = schedule_between(below, above, ranks))
       return std::make_shared<const Schedule>(std::move(*schedule));
   } catch (const Error& error) {

@@ -56,7 +56,7 @@ class MeshRecordings {
  public:
   /// A choice that `mesh_only_sizes`, without its mesh.
   struct Family {
-    std::string name;  ///< equal for choices that differ in their mesh alone
+    std::string name;               ///< equal for choices that differ in their mesh alone
     int smallest = 1, largest = 1;  ///< groups that differ in nothing but sizes
     std::function<Schedule(int ranks)> record;
   };

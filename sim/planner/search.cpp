@@ -437,8 +437,7 @@ class Search {
       if (options_.stop.stop_requested()) return;
       Contender& contender = contenders_[rehearsed[i]];
       try {
-        contender.full.emplace(
-            simulate_fully(choices_[contender.choice], inputs_, options_.stop));
+        contender.full.emplace(simulate_fully(choices_[contender.choice], inputs_, options_.stop));
       } catch (const Error& error) {
         if (error.code() != ExitCode::interrupted) throw;
       }
@@ -450,8 +449,8 @@ class Search {
   }
 
   std::size_t cores() const {
-    return std::max(1U, options_.threads > 0 ? options_.threads
-                                             : std::thread::hardware_concurrency());
+    return std::max(1U,
+                    options_.threads > 0 ? options_.threads : std::thread::hardware_concurrency());
   }
 
   /// The places that were not played yet. Where cores are idle, also what stands behind a place
@@ -484,9 +483,9 @@ class Search {
   }
 
   /// Of a stopped search: plays from the best on until one fits, as many at a time as there are
-  /// cores. The user is waiting for the end, so after a few only those that leave the allocator much
-  /// room are played, and pipelines of torchtitan, which take seconds, only where there is nothing
-  /// else.
+  /// cores. The user is waiting for the end, so after a few only those that leave the allocator
+  /// much room are played, and pipelines of torchtitan, which take seconds, only where there is
+  /// nothing else.
   void rehearse_best_so_far() {
     constexpr std::size_t at_once = 3;
     const Bytes roomy{capacity().count / 4 * 3};

@@ -89,7 +89,6 @@ FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs,
 /// or else recorded: `listener`, if any, is told as it grows, and may end it by throwing. A `stop`
 /// ends the recording, as simulate_fully's.
 Schedule recording_of(const Choice& choice, const TrialInputs& inputs,
-                      const std::stop_token& stop = {},
-                      eager::ProgramListener* listener = nullptr);
+                      const std::stop_token& stop = {}, eager::ProgramListener* listener = nullptr);
 
 }  // namespace shardscope::planner

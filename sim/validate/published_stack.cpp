@@ -89,9 +89,9 @@ TrainingStack megatron_deepspeed() {
 }
 
 /// Without CUDA_LAUNCH_BLOCKING=1 its runs on 320 GPUs hung, and those on 160 could. The optimizer
-/// that sums gradients of bfloat16 up in float32 came with the partition method that counts embeddings
-/// as layers (chronicles-prequel.md, "Rebalancing layers"). Two runs of the day before had that
-/// method without the optimizer; no row tells them apart.
+/// that sums gradients of bfloat16 up in float32 came with the partition method that counts
+/// embeddings as layers (chronicles-prequel.md, "Rebalancing layers"). Two runs of the day before
+/// had that method without the optimizer; no row tells them apart.
 TrainingStack bigscience() {
   TrainingStack stack = megatron_deepspeed();
   stack.name = "Megatron-DeepSpeed, as BigScience runs it";

@@ -110,8 +110,7 @@ TEST_F(OneLayer, TorchaoSeeksTheLargestOfAttention) {
 /// AOTAutograd leaves one cast of an input that layers share, in the backward as well.
 TEST_F(OneLayer, LayersBesideEachOtherShareTheCastOfTheBackward) {
   add_layer("layers.0.self_attn.k_proj");
-  EXPECT_EQ(cast({.casts = Float8Casts::compiled}),
-            (Moved{0, 64 * 16 * 6 + 16 * 32 * 2, 0, 0}));
+  EXPECT_EQ(cast({.casts = Float8Casts::compiled}), (Moved{0, 64 * 16 * 6 + 16 * 32 * 2, 0, 0}));
   schedule_.steps.clear();
   EXPECT_EQ(cast({.casts = Float8Casts::rowwise}),
             (Moved{0, 64 * 16 * 3 + 16 * 32 * 5 + 64 * 32 * 4, 0, 64 * 16 * 5 + 16 * 32 * 4, 0}));

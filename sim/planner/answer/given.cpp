@@ -35,7 +35,8 @@ std::vector<Choice> neighbours(const Choice& given, const std::vector<Choice>& c
 std::optional<Choice> fastest(const std::vector<Choice>& choices, const TrialInputs& trials,
                               const std::stop_token& stop) {
   if (choices.empty()) return std::nullopt;
-  const SearchResult found = search(choices, trials, {.places = 1, .stop = stop, .best_after_stop = false});
+  const SearchResult found =
+      search(choices, trials, {.places = 1, .stop = stop, .best_after_stop = false});
   if (found.ranked.empty()) return std::nullopt;
   return choices[found.ranked.front().choice];
 }

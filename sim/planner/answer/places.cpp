@@ -100,8 +100,7 @@ std::size_t add_smaller(std::vector<Candidate>& candidates, const std::vector<Ch
                         const Basis& basis, const Watcher& watcher) {
   std::vector<Choice> plain = choices;
   // Of torchtitan's pipelines each takes seconds to play.
-  std::erase_if(plain,
-                [](const Choice& choice) { return !is_plain(choice) || is_rough(choice); });
+  std::erase_if(plain, [](const Choice& choice) { return !is_plain(choice) || is_rough(choice); });
   std::size_t simulated = 0;
   for (const Bytes memory : smaller_memories(candidates.front().summary)) {
     if (watcher.stop.stop_requested()) break;

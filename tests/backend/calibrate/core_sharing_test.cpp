@@ -69,7 +69,8 @@ TEST(PassTokens, EveryRankComputesOnceForEachTokenInEveryLapAndNoneWaitsForEver)
           make_communicator(CommunicatorChoice::shared_memory, place, std::chrono::seconds(60));
       for (int tokens = 1; tokens <= world->size(); ++tokens) {
         int turns = 0;
-        pass_tokens(*world, [&] { ++turns; }, tokens, laps);
+        pass_tokens(
+            *world, [&] { ++turns; }, tokens, laps);
         if (turns != laps * tokens) return ExitCode::bad_input;
       }
       return ExitCode::done;

@@ -128,8 +128,8 @@ TEST_F(Estimate, BoundHasTheHostsTimeForPartsOfGradients) {
 
 // By hand: the part of each rank is narrowed and viewed before a reduction and after it: 4 x 0.5 us
 // for each rank and reduction, of which stage 2 has one in each of three micro-batches and stage 1
-// one a step. 8,192 ranks more are 49,152 us and 16,384 us. A rank that owns padding alone has none.
-// Links take no time, so that the host decides.
+// one a step. 8,192 ranks more are 49,152 us and 16,384 us. A rank that owns padding alone has
+// none. Links take no time, so that the host decides.
 TEST_F(Estimate, BoundHasTheHostsTimeForPartsOfOwners) {
   Inputs inputs = deep_plan();
   inputs.profile.link = inputs.profile.network = Link{.bandwidth = {1e18}, .latency = {}};

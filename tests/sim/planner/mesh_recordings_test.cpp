@@ -85,8 +85,8 @@ TEST_F(MeshRecording, NeedsEqualParts) {
   EXPECT_FALSE(mesh_only_sizes(choice, inputs_.model));
 }
 
-// 128 elements of a norm over 512 ranks: a group of 4 has one whole part, of 128 elements. A group of
-// 2 has none: a part has 256.
+// 128 elements of a norm over 512 ranks: a group of 4 has one whole part, of 128 elements. A group
+// of 2 has none: a part has 256.
 TEST_F(MeshRecording, SmallParametersAreAlikeInLargerGroups) {
   Choice choice = second_copies().front();
   choice.mesh = {.replicate = 256, .shard = 2};
@@ -106,15 +106,14 @@ TEST_F(MeshRecording, PaddingStaysInTheLastPart) {
   const JsonValue config = JsonValue::parse(uneven_llama, "config.json");
   const Model model = model_of_config(config);
   const TrialInputs& on_even = basis_.trials;
-  const TrialInputs trials{model,         config,
-                           on_even.training, on_even.profile,
-                           on_even.costs, on_even.native_target};
+  const TrialInputs trials{model,           config,        on_even.training,
+                           on_even.profile, on_even.costs, on_even.native_target};
   Choice choice = second_copies().front();
   choice.mesh = {.replicate = 8, .shard = 2};
   ASSERT_EQ(smallest_alike_group(choice, model), 2);
   const auto of = [&](int shard) {
-    return SizedRecording{shard, std::make_shared<const Schedule>(
-                                     schedule_of(on(choice, shard), trials))};
+    return SizedRecording{shard,
+                          std::make_shared<const Schedule>(schedule_of(on(choice, shard), trials))};
   };
   const auto derived = schedule_between(of(2), of(8), 4);
   ASSERT_TRUE(derived);
@@ -154,10 +153,11 @@ TEST_F(MeshRecording, TheFirstAndTheLastOfAFamilyAreRecorded) {
   const Choice choice = second_copies().front();
   MeshRecordings recordings;
   std::vector<int> sizes;
-  const MeshRecordings::Family family{.name = "family", .smallest = 2, .largest = 16, .record = [&](int shard) {
-                                        sizes.push_back(shard);
-                                        return recorded(on(choice, shard));
-                                      }};
+  const MeshRecordings::Family family{
+      .name = "family", .smallest = 2, .largest = 16, .record = [&](int shard) {
+        sizes.push_back(shard);
+        return recorded(on(choice, shard));
+      }};
   for (const int shard : {4, 8, 16, 8, 2, 4})
     expect_equal(*recordings.of(family, shard), recorded(on(choice, shard)));
   EXPECT_EQ(sizes, (std::vector{4, 16, 2}));
@@ -171,10 +171,11 @@ TEST_F(MeshRecording, AFamilyThatIsNotAlikeIsRecordedOneByOne) {
     choice.checkpointing.every = shard == 16 ? 1 : 0;
     return recorded(on(choice, shard));
   };
-  const MeshRecordings::Family family{.name = "family", .smallest = 2, .largest = 16, .record = [&](int shard) {
-                                        sizes.push_back(shard);
-                                        return record(shard);
-                                      }};
+  const MeshRecordings::Family family{
+      .name = "family", .smallest = 2, .largest = 16, .record = [&](int shard) {
+        sizes.push_back(shard);
+        return record(shard);
+      }};
   for (const int shard : {2, 4, 8, 16}) expect_equal(*recordings.of(family, shard), record(shard));
   EXPECT_EQ(sizes, (std::vector{2, 16, 4, 8}));
 }
@@ -183,10 +184,11 @@ TEST_F(MeshRecording, ThreadsThatAskForTheSameRecordItOnce) {
   MeshRecordings recordings;
   std::atomic<int> recorded_times = 0;
   std::latch both(2);
-  const MeshRecordings::Family family{.name = "family", .smallest = 2, .largest = 16, .record = [&](int shard) {
-                                        ++recorded_times;
-                                        return recorded(on(second_copies().front(), shard));
-                                      }};
+  const MeshRecordings::Family family{
+      .name = "family", .smallest = 2, .largest = 16, .record = [&](int shard) {
+        ++recorded_times;
+        return recorded(on(second_copies().front(), shard));
+      }};
   std::shared_ptr<const Schedule> found[2];
   const auto ask = [&](std::size_t thread) {
     both.arrive_and_wait();
@@ -201,9 +203,10 @@ TEST_F(MeshRecording, ThreadsThatAskForTheSameRecordItOnce) {
 
 TEST_F(MeshRecording, WhatRecordingThrowsComesOut) {
   MeshRecordings recordings;
-  const MeshRecordings::Family family{.name = "family", .smallest = 2, .largest = 2, .record = [](int) -> Schedule {
-                                        throw Error({.what = "refused"});
-                                      }};
+  const MeshRecordings::Family family{
+      .name = "family", .smallest = 2, .largest = 2, .record = [](int) -> Schedule {
+        throw Error({.what = "refused"});
+      }};
   EXPECT_THROW(recordings.of(family, 2), Error);
 }
 

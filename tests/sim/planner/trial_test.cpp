@@ -109,9 +109,8 @@ TEST_P(LeftOut, AStepIsLeftOutWhereTheRuntimeRepeatsTheSecond) {
   recording_of(two, basis_.trials, {}, &told);
   const bool settles_later =
       two.runtime == Runtime::ddp ||
-      (two.runtime == Runtime::deepspeed &&
-       (two.sharding == ShardingStrategy::full_shard ||
-        two.sharding == ShardingStrategy::hybrid_shard));
+      (two.runtime == Runtime::deepspeed && (two.sharding == ShardingStrategy::full_shard ||
+                                             two.sharding == ShardingStrategy::hybrid_shard));
   EXPECT_EQ(3 * told.count, settles_later ? 3 * all.count : 2 * all.count);
 }
 

@@ -91,9 +91,7 @@ class Repetition {
     for (std::size_t i = 0; i < made_.left.size(); ++i) later_[made_.let_go[i]] = made_.left[i];
   }
 
-  OperationId later(OperationId id) const {
-    return id ? OperationId{id.value + operations_} : id;
-  }
+  OperationId later(OperationId id) const { return id ? OperationId{id.value + operations_} : id; }
 
   /// What is said of a buffer late in its life is said of those that the step has let go.
   void add_buffers() {
