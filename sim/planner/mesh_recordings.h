@@ -36,16 +36,17 @@ struct SizedRecording {
 std::optional<Schedule> schedule_between(const SizedRecording& smaller,
                                          const SizedRecording& larger, int ranks);
 
-/// Of a job of so many ranks, in equal groups: less than all of them.
+/// Ranks of the largest group into which so many ranks divide, less than all of them. 1 where none
+/// is.
 int largest_group(int world);
 
 /// The smallest group from which on a mesh changes nothing but sizes in the program of this choice,
 /// up to the largest group: DeepSpeed's second copy of the parameters (zero_hpz_partition_size).
 /// A part of it has padded elements / ranks. Parts that are whole grow with the ranks, or are all
-/// but one, and so a number of them is a + b x ranks. None: from no size on. A branch that compares
-/// a size with a limit goes in between as it does at both ends, where it goes the same way.
-/// Example: 768 elements over 1,024 ranks: a part of 4 ranks has 256, and 3 are whole; one of 2
-/// ranks has 512, and one is whole, beside half of one. So 4.
+/// but one, and so a number of them is a + b x ranks. None where no group has that. A branch that
+/// compares a size with a limit goes in between as it does at both ends, where it goes the same
+/// way. Example: 768 elements over 1,024 ranks: a part of 4 ranks has 256, and 3 are whole; one of
+/// 2 ranks has 512, and one is whole, beside half of one. So 4.
 std::optional<int> smallest_alike_group(const Choice& choice, const Model& model);
 
 /// Whether the choice's own mesh is one of these.

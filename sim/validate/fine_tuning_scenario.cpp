@@ -141,8 +141,8 @@ bool is_compiled(const FineTuningRow& row) {
          ablation_step(row) >= compiled_from;
 }
 
-/// torchtitan did not compile its loss from 2024-12-18 (e8977b00) to 2025-04-02 (bbb1b616), when
-/// PyTorch 2.7 was made.
+/// torchtitan did not compile its loss from 2024-12-18 (e8977b00) to 2025-04-02 (bbb1b616). The row
+/// names no day, but a nightly build of PyTorch 2.7, which was made in that time.
 bool has_eager_loss(const FineTuningRow& row, const FineTuningStack& stack) {
   return stack.torchtitan && holds(row.notes, "torch 2.7.0a0");
 }

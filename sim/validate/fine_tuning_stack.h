@@ -31,7 +31,7 @@ struct FineTuningStack {
   bool float_logits = false;  ///< the model's output is in float32, before the loss
   /// Variables of the training loop hold logits and loss until the next ones take their place.
   bool holds_logits = false;
-  bool drops_logits = false;  ///< the loop sets that variable to None after each step
+  bool drops_logits = false;  ///< the loop sets that variable to None after each micro-batch
   /// Rows of this part of the source ran their longest batch first: no earlier logits were alive.
   std::string_view longest_first_part = {};
   bool flattens = false;  ///< FSDP1, not FSDP2

@@ -1,4 +1,4 @@
-// A step that follows itself, written down once more without being run again.
+// One more step that repeats the last one, written down without being run.
 #pragma once
 
 #include <string>
@@ -8,11 +8,12 @@
 
 namespace shardscope {
 
-/// Appends a copy of the last step, named `label`: what a training records in one more step that
-/// repeats the last one. What that step lets go of an earlier step, the copy lets go of that step;
-/// what it uses and does not let go, the copy uses, too. Events before the step stand for those as
-/// long before the copy. Nothing is changed, and the result is false, where the last step does not
-/// leave as much of its own as it lets go of others. `writer` has written the whole schedule.
+/// Appends step N + 1, named `label`, as a copy of the last step N: what a training records that
+/// repeats it. A buffer of step N - 1 that step N frees stands for the one of step N that step N +
+/// 1 frees. A buffer from before that step N uses and keeps is used by step N + 1, too. An event of
+/// step N - 1 stands for that of step N. Nothing is changed, and the result is false, where the
+/// buffers that step N leaves are not like those that it frees of others. `writer` has written the
+/// whole schedule.
 bool repeat_last_step(Schedule& schedule, ProgramWriter& writer, std::string label);
 
 }  // namespace shardscope
