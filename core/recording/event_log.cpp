@@ -11,6 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/in_background.h"
+
 namespace shardscope {
 namespace {
 
@@ -246,8 +248,10 @@ std::string_view LogLine::text(std::size_t field) const {
 EventLog::EventLog(const std::filesystem::path& path, std::size_t threads)
     : path_(path), file_(path) {
   if (file_.bytes().size() > largest_log)
-    throw Error(
-        {.where = path.string(), .what = fmt::format("is larger than {} bytes", largest_log)});
+    throw Error({.where = path.string(),
+                 .what = fmt::format("has {} bytes, and a log of {} bytes at most is read",
+                                     file_.bytes().size(), largest_log),
+                 .way_out = "record fewer steps"});
   const std::string_view written = written_part(file_.bytes());
   if (std::ranges::none_of(versions,
                            [&](std::string_view one) { return written.starts_with(one); }))
@@ -261,8 +265,11 @@ EventLog::EventLog(const std::filesystem::path& path, std::size_t threads)
 
 void EventLog::read_ahead(LogPart used) {
   if (begun_ == pieces_.size()) return;
-  const auto when = pieces_.size() > 1 ? std::launch::async : std::launch::deferred;
-  ahead_.push_back(std::async(when, read_piece, pieces_[begun_++], std::move(used)));
+  const auto worth = WorthAThread{pieces_.size() > 1};
+  ahead_.push_back(
+      in_background(worth, [piece = pieces_[begun_++], used = std::move(used)]() mutable {
+        return read_piece(piece, std::move(used));
+      }));
 }
 
 bool EventLog::next() {

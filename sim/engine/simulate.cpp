@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <future>
 #include <utility>
 
+#include "core/base/in_background.h"
 #include "sim/engine/arena_memory.h"
 #include "sim/engine/clock_options.h"
 #include "sim/engine/program_player.h"
@@ -44,12 +44,14 @@ class Run final : private ProgramPlayer::Watcher {
   }
 
   Simulation play() {
-    // Memory turns twice a buffer at most, where nothing is repeated.
+    // A buffer changes memory twice at most, where nothing is repeated.
     samples_.reserve(2 * schedule_.buffers.size());
     player_.watch(*this);
-    // What the trace says of operations depends on no time.
+    // What the trace says of operations does not depend on times.
+    constexpr std::size_t many_operations = 10'000;
+    const auto worth = WorthAThread{schedule_.operations.size() >= many_operations};
     std::future<Trace> trace =
-        std::async(std::launch::async, start_trace, std::cref(schedule_), TraceKind::predicted);
+        in_background(worth, [this] { return start_trace(schedule_, TraceKind::predicted); });
     play_all();
     device_.finish();
     result_.trace = trace.get();

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/in_background.h"
 #include "sim/cost/cost_model.h"
 #include "sim/engine/simulate.h"
 #include "sim/kernels/compiled_memory.h"
@@ -90,9 +91,11 @@ Prediction predict_rank(Schedule schedule, const PredictedRun& run, const StepOf
   if (run.compiled != CompileScope::none)
     result.schedule = with_kernels(with_compiled_memory(std::move(result.schedule), run.compiled),
                                    {.fusion = KernelFusion::compiled, .scope = run.compiled});
-  std::future<StepTimeBand> band;  // which needs no time of the simulation
+  // The band does not depend on simulated times.
+  std::future<StepTimeBand> band;
   if (run.with_band && !step.band)
-    band = std::async(std::launch::async, [&] { return step_time_band(result.schedule, profile); });
+    band =
+        in_background(WorthAThread::yes, [&] { return step_time_band(result.schedule, profile); });
   Simulation simulation = simulate(result.schedule, profile, allocator, run.peers);
   facts.steps = steps_of(result.schedule, simulation, facts.outside);
   facts.allowances = memory_allowances(result.schedule, run, profile, most_reserved(facts.steps));
@@ -100,6 +103,7 @@ Prediction predict_rank(Schedule schedule, const PredictedRun& run, const StepOf
     TimeWindow& steady = facts.steps.back().window;
     steady.end = std::max(steady.end, steady.begin + step.least);
   }
+  if (band.valid()) band.wait();  // it reads the schedule
   if (simulation.out_of_memory) {
     const Bytes left = facts.device_memory.value_or(Bytes{}) - facts.outside;
     facts.out_of_memory = failure_of(result.schedule, *simulation.out_of_memory, left);
