@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -16,7 +15,7 @@ namespace shardscope::eager {
 template <class T, std::uint32_t in_place>
 class Few {
  public:
-  static_assert(std::is_nothrow_move_constructible_v<T>);
+  static_assert(in_place > 0 && std::is_nothrow_move_constructible_v<T>);
 
   Few() = default;
   Few(const Few& other) {
@@ -50,10 +49,8 @@ class Few {
 
   template <class... Arguments>
   T& emplace_back(Arguments&&... arguments) {
-    if (size_ == capacity_) reserve(2 * size_);
-    T* made = std::construct_at(data_ + size_, std::forward<Arguments>(arguments)...);
-    ++size_;
-    return *made;
+    if (size_ == capacity_) return grow_with(T(std::forward<Arguments>(arguments)...));
+    return *std::construct_at(data_ + size_++, std::forward<Arguments>(arguments)...);
   }
   void push_back(T value) { emplace_back(std::move(value)); }
 
@@ -73,9 +70,15 @@ class Few {
   }
 
  private:
-  T* place() { return std::launder(reinterpret_cast<T*>(place_)); }
+  T* place() { return reinterpret_cast<T*>(place_); }
 
-  /// The memory of no elements.
+  /// The value may have been made of an element that moves here.
+  T& grow_with(T value) {
+    reserve(2 * std::size_t{size_});
+    return *std::construct_at(data_ + size_++, std::move(value));
+  }
+
+  /// Goes back to the place in the object. There are no elements.
   void let_go() {
     if (capacity_ > in_place) std::allocator<T>().deallocate(data_, capacity_);
     data_ = place();

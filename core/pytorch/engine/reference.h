@@ -8,8 +8,8 @@
 namespace shardscope::eager {
 
 /// Base of what is counted. Not for several threads: a session and all it holds belong to one.
-/// A recording makes and lets go of hundreds of thousands of a few sizes: the thread keeps their
-/// memory for the next ones.
+/// A recording makes and lets go of hundreds of thousands of a few sizes. The thread keeps their
+/// memory for the next ones until it ends: as much as lived at once, at the most.
 class Counted {
  public:
   static void* operator new(std::size_t bytes);
