@@ -152,7 +152,8 @@ void RankAllocator::update(Session& s, Module& root) {
         *tensor = zeros_like(s, parameter);
     if (!parameter.grad()) continue;
     own.sensitivity = abs(s, mul(s, parameter, parameter.grad()));
-    own.smoothed = add(s, mul(s, own.smoothed, any_factor), mul(s, own.sensitivity, any_factor));
+    Tensor before = mul(s, own.smoothed, any_factor);
+    own.smoothed = add(s, std::move(before), mul(s, own.sensitivity, any_factor));
     Tensor kept = mul(s, own.uncertainty, any_factor);
     Tensor off = abs(s, sub(s, own.sensitivity, own.smoothed));
     off = mul(s, std::move(off), any_factor);

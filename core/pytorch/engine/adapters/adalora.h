@@ -1,5 +1,5 @@
-// PEFT's AdaLoRA: an update of three factors, and which ranks of it are worth their place. Source:
-// peft 0.21.2, tuners/adalora.
+// PEFT's AdaLoRA: an update of three factors, and the importance of each of its ranks.
+// Source: peft 0.21.2, tuners/adalora.
 #pragma once
 
 #include <map>
@@ -30,8 +30,8 @@ void cast_adalora(Session& s, Module& layer, Dtype dtype);
 /// The loss and the orthogonality of all factors below `root`: AdaLoraModel.forward.
 Tensor with_orthogonality(Session& s, Module& root, Tensor loss);
 
-/// AdaLoraModel.update_and_allocate after a step, while there are gradients. The masks that follow
-/// the warm-up are left out: they need less than this does.
+/// AdaLoraModel.update_and_allocate after a step, while there are gradients. It keeps the
+/// importance of each parameter. The masks that it makes of them are left out.
 class RankAllocator {
  public:
   void update(Session& s, Module& root);
