@@ -18,7 +18,7 @@
 namespace shardscope {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Dtype>, 14> dtypes{
+constexpr std::array<std::pair<std::string_view, Dtype>, 16> dtypes{
     {{"f32", Dtype::float32},
      {"bf16", Dtype::bfloat16},
      {"f16", Dtype::float16},
@@ -32,8 +32,10 @@ constexpr std::array<std::pair<std::string_view, Dtype>, 14> dtypes{
      {"UInt16", Dtype::int16},
      {"UInt32", Dtype::int32},
      {"UInt64", Dtype::uint64},
-     // By its bytes.
-     {"ComplexFloat", Dtype::int64}}};
+     // As numbers of as many bytes; the last one has twice as many.
+     {"ComplexHalf", Dtype::float32},
+     {"ComplexFloat", Dtype::int64},
+     {"ComplexDouble", Dtype::int64}}};
 
 Dtype dtype_of(std::string_view name) {
   for (const auto& [known, dtype] : dtypes)

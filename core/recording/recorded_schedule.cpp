@@ -186,7 +186,8 @@ class Reader {
                                .actions = {writer_.next_action(), writer_.next_action()}});
   }
 
-  /// As gradients that are computed by hand do, and graphs of a step in logs without their nodes.
+  /// Whether the step so far has products outside of optimizers: gradients computed by hand, and a
+  /// CUDA graph of a log without its nodes.
   bool multiplies_outside_of_optimizers() const {
     const auto step =
         std::span(schedule_.operations).subspan(schedule_.steps.back().operations.begin);

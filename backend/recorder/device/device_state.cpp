@@ -358,7 +358,8 @@ Graph* end_capture(Stream* stream) {
   Graph* graph = stream->capture;
   for (Stream* one : state().streams)
     if (one->capture == graph) one->capture = nullptr;
-  state().capture = nullptr;
+  Graph* mine = graph;
+  state().capture.compare_exchange_strong(mine, nullptr);  // another capture may have begun since
   graph->lines = with_calls_of_nodes(std::move(graph->lines));
   return graph;
 }
