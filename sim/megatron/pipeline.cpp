@@ -14,6 +14,7 @@
 namespace shardscope {
 namespace {
 
+constexpr int ends = 2;  // embedding and head
 /// The shape of a part, a few numbers of 64 bits.
 constexpr Bytes shape_message{128};
 
@@ -153,9 +154,12 @@ std::vector<ChunkTime> chunk_times(const MegatronPipeline& pipeline, const Stage
 
 }  // namespace
 
+bool divide_with_ends(std::int64_t layers, std::int64_t stages) {
+  return layers % stages != 0 && (layers + ends) % stages == 0;
+}
+
 std::vector<int> equal_layers(std::int64_t layers, int stages) {
-  constexpr int ends = 2;  // embedding and head
-  if (stages > ends && layers % stages != 0 && (layers + ends) % stages == 0) {
+  if (divide_with_ends(layers, stages)) {
     std::vector<int> counts(static_cast<std::size_t>(stages),
                             static_cast<int>((layers + ends) / stages));
     --counts.front();

@@ -36,6 +36,8 @@ struct MegatronPipeline {
 /// (account_for_embedding_in_pipeline_split); Megatron-DeepSpeed megatron/model/gpt_model.py
 /// (partition_method "type:transformer|embedding").
 std::vector<int> equal_layers(std::int64_t layers, int stages);
+/// Whether layers divide among stages with embedding and head as a layer each, and not without.
+bool divide_with_ends(std::int64_t layers, std::int64_t stages);
 
 /// What each rank does: DeepSpeed's order where the stack goes by it; interleaved 1F1B where a rank
 /// has several stages; else Megatron's 1F1B, which takes any number of micro-batches. Source:

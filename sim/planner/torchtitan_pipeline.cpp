@@ -11,6 +11,7 @@
 #include "core/pytorch/parallel/model_shape.h"
 #include "sim/engine/clock_options.h"
 #include "sim/planner/plain_step.h"
+#include "sim/planner/stopped_recording.h"
 
 namespace shardscope::planner {
 namespace {
@@ -72,18 +73,6 @@ void set_pipeline(const TorchtitanJob& job, ParallelSettings& settings) {
     settings.stage_layers.push_back(layers);
   settings.batch *= job.micro_batches;
 }
-
-/// Ends a recording once a stop is asked for.
-class StoppedRank final : public eager::ProgramListener {
- public:
-  explicit StoppedRank(const std::stop_token& stop) : stop_(stop) {}
-  void on_program(const Schedule&) override {
-    if (stop_.stop_requested()) throw Error({.what = "stopped", .code = ExitCode::interrupted});
-  }
-
- private:
-  const std::stop_token& stop_;
-};
 
 PredictedPipeline predicted_pipeline(const TorchtitanPipeline& pipeline) {
   const ParallelSettings& settings = pipeline.settings;
@@ -208,7 +197,7 @@ TorchtitanPipeline torchtitan_pipeline(const Choice& choice, const TrialInputs& 
 Schedule schedule_of_rank(const TorchtitanPipeline& pipeline, int rank,
                           std::span<const char* const> steps, const std::stop_token& stop,
                           std::vector<eager::parallel::RecordedChunk>* chunks) {
-  StoppedRank stopped(stop);
+  StoppedRecording stopped(stop);
   const bool is_pipeline = ranks_of(pipeline) > 1;
   const int ranks_of_stage = pipeline.place.world / ranks_of(pipeline);
   Schedule schedule = eager::parallel::recorded_training(

@@ -4,7 +4,6 @@
 #include <array>
 #include <functional>
 
-#include "sim/allocator/block_sizes.h"
 #include "sim/engine/clock_options.h"
 #include "sim/engine/program_player.h"
 #include "sim/engine/timed_device.h"
@@ -67,37 +66,6 @@ std::vector<Duration> ends_of(const std::vector<RecordedChunk>& chunks, const Sc
   return ends;
 }
 
-/// Live bytes of buffers, as they change over a schedule's actions.
-class LiveBytes {
- public:
-  explicit LiveBytes(const Schedule& schedule) : schedule_(schedule) {}
-
-  ChunkLive pass(IndexRange actions) {
-    go_to(actions.begin);
-    const Bytes before = live_;
-    most_ = live_;
-    go_to(actions.end);
-    return {.change = live_ - before, .most = most_ - before};
-  }
-
- private:
-  void go_to(std::uint32_t end) {
-    for (; next_ < end; ++next_) {
-      const HostAction& action = schedule_.program.actions[next_];
-      const bool allocates = action.kind == HostActionKind::allocate;
-      if (!allocates && action.kind != HostActionKind::free) continue;
-      const Buffer& buffer = schedule_.buffers[action.subject];
-      const Bytes blocks = Bytes{block_bytes(buffer.copy_bytes().count, {})} * buffer.copies;
-      live_ = allocates ? live_ + blocks : live_ - blocks;
-      most_ = std::max(most_, live_);
-    }
-  }
-
-  const Schedule& schedule_;
-  std::uint32_t next_ = 0;
-  Bytes live_, most_;
-};
-
 StageChunks stage_chunks(const std::vector<RecordedChunk>& chunks, const Schedule& schedule,
                          const TrialInputs& inputs) {
   const std::vector<Duration> ends = ends_of(chunks, schedule, inputs);
@@ -106,7 +74,7 @@ StageChunks stage_chunks(const std::vector<RecordedChunk>& chunks, const Schedul
   Bytes first_forward, first_backward;  // with what each of them leaves behind
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     const Action& action = chunks[i].action;
-    const ChunkLive passed = live.pass(chunks[i].actions);
+    const LiveChange passed = live.pass(chunks[i].actions);
     const bool forward = action.kind == ActionKind::forward;
     const bool ends_weights = ends_weight_gradient(action.kind);
     if (action.micro_batch == 0 && forward) first_forward = passed.change;
@@ -144,9 +112,9 @@ StageChunks combined(const StageChunks& a, const StageChunks& b, const Combine& 
     return Duration{combine((a.time.*part).ns, (b.time.*part).ns)};
   };
   const auto bytes = [&](Bytes x, Bytes y) { return Bytes{combine(x.count, y.count)}; };
-  const auto live = [&](ChunkLive StageChunks::*part) {
-    return ChunkLive{bytes((a.*part).change, (b.*part).change),
-                     bytes((a.*part).most, (b.*part).most)};
+  const auto live = [&](LiveChange StageChunks::*part) {
+    return LiveChange{bytes((a.*part).change, (b.*part).change),
+                      bytes((a.*part).most, (b.*part).most)};
   };
   return {.time = {time(&ChunkTime::forward), time(&ChunkTime::input_backward),
                    time(&ChunkTime::weight_backward)},
@@ -194,7 +162,7 @@ Bytes most_live(const ActionOrder& order, const std::vector<StageChunks>& stages
   };
   std::vector<Done> done(stages.size());
   Bytes live, most;
-  const auto pass = [&](const ChunkLive& chunk) {
+  const auto pass = [&](const LiveChange& chunk) {
     most = std::max(most, live + chunk.most);
     live += chunk.change;
   };

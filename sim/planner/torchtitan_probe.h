@@ -10,6 +10,7 @@
 
 #include "core/pipeline/action.h"
 #include "sim/engine/pipeline_timeline.h"
+#include "sim/planner/live_bytes.h"
 #include "sim/planner/plain_step.h"
 #include "sim/planner/trial.h"
 
@@ -28,17 +29,11 @@ struct ProbeKey {
 /// Of a pipelined choice.
 ProbeKey probe_key(const Choice& choice);
 
-/// What a forward or backward leaves behind or lets go, and what lives at the most beside what
-/// lived when it began.
-struct ChunkLive {
-  Bytes change, most;
-};
-
 /// A stage's chunks of one micro-batch in the middle of a step. A backward that is not split counts
 /// as that for inputs.
 struct StageChunks {
   ChunkTime time;
-  ChunkLive forward, input_backward, weight_backward;
+  LiveChange forward, input_backward, weight_backward;
   /// That only the first forward and the first backward of weights leave behind, until the step
   /// ends: gathered parameters, gradients.
   Bytes by_first_forward, by_first_backward;

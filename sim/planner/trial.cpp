@@ -11,35 +11,21 @@
 #include "core/base/error.h"
 #include "core/native/native_schedule.h"
 #include "core/schedule/model_states.h"
-#include "sim/allocator/block_sizes.h"
 #include "sim/engine/rehearse.h"
 #include "sim/engine/step_player.h"
 #include "sim/engine/step_rows.h"
 #include "sim/planner/estimate.h"
+#include "sim/planner/live_bytes.h"
 #include "sim/planner/mesh_recordings.h"
 #include "sim/planner/offload.h"
 #include "sim/planner/pipeline_trial.h"
+#include "sim/planner/stopped_recording.h"
 #include "sim/planner/torchtitan_pipeline.h"
 #include "sim/prediction/outside_memory.h"
 #include "sim/prediction/run_facts.h"
 
 namespace shardscope::planner {
 namespace {
-
-/// Ends a recording once a stop is asked for. `other`, if any, is told all, too.
-class StoppedRecording final : public eager::ProgramListener {
- public:
-  explicit StoppedRecording(std::stop_token stop, eager::ProgramListener* other = nullptr)
-      : stop_(std::move(stop)), other_(other) {}
-  void on_program(const Schedule& so_far) override {
-    if (stop_.stop_requested()) throw Error({.what = "stopped", .code = ExitCode::interrupted});
-    if (other_ != nullptr) other_->on_program(so_far);
-  }
-
- private:
-  std::stop_token stop_;
-  eager::ProgramListener* other_;
-};
 
 Schedule native(const Choice& choice, const TrialInputs& inputs) {
   return native_schedule(native_training(choice, inputs.model, inputs.training), 0,
@@ -143,18 +129,8 @@ Schedule schedule_of(const Choice& choice, const TrialInputs& inputs,
 
 Bytes allocated_peak(const Schedule& schedule) {
   if (schedule.memory == MemorySource::arena) return arena_layout(schedule).size;
-  Bytes live, highest;
-  for (const HostAction& action : schedule.program.actions) {
-    const bool allocates = action.kind == HostActionKind::allocate;
-    if (!allocates && action.kind != HostActionKind::free) continue;
-    const Buffer& buffer = schedule.buffers[action.subject];
-    const Bytes blocks = Bytes{block_bytes(buffer.copy_bytes().count, {})} * buffer.copies;
-    if (allocates)
-      highest = std::max(highest, live += blocks);
-    else
-      live -= blocks;
-  }
-  return highest;
+  const auto all = static_cast<std::uint32_t>(schedule.program.actions.size());
+  return LiveBytes(schedule).pass({0, all}).most;
 }
 
 namespace {

@@ -11,6 +11,7 @@
 #include "core/pytorch/runtimes/training/requested_setup.h"
 #include "sim/kernels/device_efficiency.h"
 #include "sim/megatron/divided_parts.h"
+#include "sim/megatron/pipeline.h"
 #include "sim/validate/published_machine.h"
 #include "sim/validate/published_pipeline.h"
 #include "sim/validate/published_stack.h"
@@ -203,9 +204,7 @@ Runtime runtime_of(const PublishedRow& row, const TrainingStack& stack, Sharding
 
 /// By "type:transformer|embedding", in the place of "type:transformer".
 bool counts_embeddings(const PublishedRow& row) {
-  constexpr std::int64_t ends = 2;
-  const std::int64_t stages = row.pipeline_parallel.value_or(1);
-  return row.layers && *row.layers % stages != 0 && (*row.layers + ends) % stages == 0;
+  return row.layers && divide_with_ends(*row.layers, row.pipeline_parallel.value_or(1));
 }
 
 /// Gradients' dtype on the wire: composer's "mp=PURE" computes and reduces in one, its "mp=DEFAULT"

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <numeric>
 
+#include "sim/megatron/pipeline.h"
+
 namespace shardscope::planner {
 namespace {
 
@@ -22,7 +24,7 @@ std::vector<int> divisors(std::int64_t number, std::int64_t most) {
 void deal_out_layers(std::int64_t layers, MegatronLayout& layout) {
   const std::int64_t stages = std::int64_t{layout.pipeline} * layout.stages_per_rank;
   if (layout.pipeline == 1 || layers % stages == 0) return;
-  if ((layers + 2) % stages == 0) {
+  if (divide_with_ends(layers, stages)) {
     layout.embedding_and_loss_as_layers = true;
     return;
   }

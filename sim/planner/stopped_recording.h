@@ -1,0 +1,27 @@
+// Ends a recording once a stop is asked for.
+#pragma once
+
+#include <stop_token>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/pytorch/runtimes/record/schedule_recorder.h"
+
+namespace shardscope::planner {
+
+/// Throws Error (ExitCode::interrupted) out of the recording. `other`, if any, is told all, too.
+class StoppedRecording final : public eager::ProgramListener {
+ public:
+  explicit StoppedRecording(std::stop_token stop, eager::ProgramListener* other = nullptr)
+      : stop_(std::move(stop)), other_(other) {}
+  void on_program(const Schedule& so_far) override {
+    if (stop_.stop_requested()) throw Error({.what = "stopped", .code = ExitCode::interrupted});
+    if (other_ != nullptr) other_->on_program(so_far);
+  }
+
+ private:
+  std::stop_token stop_;
+  eager::ProgramListener* other_;
+};
+
+}  // namespace shardscope::planner
