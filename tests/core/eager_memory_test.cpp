@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -66,6 +67,27 @@ TEST_F(FewTest, ANewElementMayBeMadeOfOneThatMoves) {
   for (int i = 0; i < 5; ++i) few.emplace_back(few.front());
   EXPECT_EQ(few.size(), 6u);
   EXPECT_TRUE(std::ranges::all_of(few, [&](const auto& one) { return one == few.front(); }));
+}
+
+/// Cannot be made of a zero.
+struct Dividend {
+  explicit Dividend(int divisor) {
+    if (divisor == 0) throw std::invalid_argument("divides by zero");
+  }
+  Dividend(Dividend&&) noexcept = default;
+  std::shared_ptr<int> held = std::make_shared<int>(7);
+};
+
+// As a saved tensor's pack hook, which ends the recomputation of a checkpoint.
+TEST_F(FewTest, AnElementWhoseConstructorThrowsIsNotInIt) {
+  for (const std::size_t count : {0, 1, 2, 3}) {
+    Few<Dividend, 2> few;
+    for (std::size_t i = 0; i < count; ++i) few.emplace_back(1);
+    EXPECT_THROW(few.emplace_back(0), std::invalid_argument);
+    EXPECT_EQ(few.size(), count);
+    few.emplace_back(1);
+    EXPECT_EQ(*few.back().held, 7);
+  }
 }
 
 template <std::size_t bytes>

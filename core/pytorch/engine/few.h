@@ -50,7 +50,9 @@ class Few {
   template <class... Arguments>
   T& emplace_back(Arguments&&... arguments) {
     if (size_ == capacity_) return grow_with(T(std::forward<Arguments>(arguments)...));
-    return *std::construct_at(data_ + size_++, std::forward<Arguments>(arguments)...);
+    T* made = std::construct_at(data_ + size_, std::forward<Arguments>(arguments)...);
+    ++size_;  // not where that threw
+    return *made;
   }
   void push_back(T value) { emplace_back(std::move(value)); }
 
@@ -75,7 +77,9 @@ class Few {
   /// The value may have been made of an element that moves here.
   T& grow_with(T value) {
     reserve(2 * std::size_t{size_});
-    return *std::construct_at(data_ + size_++, std::move(value));
+    T* made = std::construct_at(data_ + size_, std::move(value));
+    ++size_;
+    return *made;
   }
 
   /// Goes back to the place in the object. There are no elements.
