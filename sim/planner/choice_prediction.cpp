@@ -49,12 +49,16 @@ Prediction predict(const Choice& choice, const TrialInputs& inputs) {
   return predict(schedule_of(choice, inputs), choice, inputs);
 }
 
+Choice with_played_micro_batches(Choice choice) {
+  if (!is_pipelined(choice) && choice.micro_batches > most_played) choice.micro_batches = played;
+  return choice;
+}
+
 ChoiceFigures figures_of(const Choice& choice, const TrialInputs& inputs,
                          const std::stop_token& stop) {
   if (is_pipelined(choice)) return figures_of_pipeline(choice, inputs, stop);
-  const bool has_many = choice.micro_batches > most_played;
-  Choice few = choice;
-  if (has_many) few.micro_batches = played;
+  const Choice few = with_played_micro_batches(choice);
+  const bool has_many = few.micro_batches < choice.micro_batches;
   Prediction prediction = predict(recording_of(few, inputs, stop), few, inputs, false);
   ChoiceFigures figures{.summary = std::move(prediction.summary)};
   Summary& summary = figures.summary;

@@ -24,10 +24,13 @@ struct ChoiceFigures {
   StepTimeMoves moves;
 };
 
-/// Of one choice, whatever the number of its micro-batches. Of more than 8 three are played with
-/// the allocator, from which on memory is the same, and the time is the trial's, which is made of
-/// three as well. Throws as `predict` does. A `stop` ends the recording, as
-/// simulate_fully's.
+/// Of more than 8 micro-batches three, from which on memory is nearly the same. A pipeline keeps
+/// all, since it holds several at once.
+Choice with_played_micro_batches(Choice choice);
+
+/// Of one choice, whatever the number of its micro-batches: those above are played with the
+/// allocator. If that is not all of them, the time is the trial's, which is made of three as well.
+/// Throws as `predict` does. A `stop` ends the recording, as simulate_fully's.
 ChoiceFigures figures_of(const Choice& choice, const TrialInputs& inputs,
                          const std::stop_token& stop = {});
 Summary summary_of(const Choice& choice, const TrialInputs& inputs,

@@ -50,6 +50,15 @@ class Findings {
     keep(figures_, std::pair(key_of(choice, 0), memory.count), figures);
   }
 
+  /// Of a choice that is known not to fit, or to leave less than the margin, whatever is played of
+  /// it.
+  std::optional<FullSimulation> unfit(const Choice& choice) const {
+    return found(unfit_, key_of(choice, 0));
+  }
+  void keep_unfit(const Choice& choice, const FullSimulation& simulation) {
+    keep(unfit_, key_of(choice, 0), simulation);
+  }
+
   /// Of trials, with any number of blocks.
   MeshRecordings& of_meshes() { return of_meshes_; }
 
@@ -78,6 +87,7 @@ class Findings {
   mutable std::mutex mutex_;
   std::map<std::string, Trial> trials_;
   std::map<std::pair<std::string, std::int64_t>, ChoiceFigures> figures_;
+  std::map<std::string, FullSimulation> unfit_;
   std::map<PlainKey, PlainStep> plain_;
   std::map<PlainKey, ModelCosts> parts_;
   std::map<ProbeKey, ProbedStages> stages_;

@@ -528,6 +528,7 @@ class Search {
         lose(contender.choice, Reason::out_of_memory, contender.trial.time.span,
              contender.full->reserved + contender.full->outside);
         outcomes_[contender.choice].is_least = contender.full->is_part;
+        outcomes_[contender.choice].margin = contender.full->margin;
       }
     return std::erase_if(contenders_, unfit);
   }
@@ -660,7 +661,8 @@ std::string why(const Outcome& outcome, const TrialInputs& inputs,
       if (outcome.memory <= inputs.profile.memory)
         return fmt::format("tight: needs {}{} of {}, and {} should stay free (--margin)",
                            outcome.is_least ? "at least " : about, rounded_text(outcome.memory),
-                           rounded_text(inputs.profile.memory), rounded_text(inputs.margin));
+                           rounded_text(inputs.profile.memory),
+                           rounded_text(std::max(inputs.margin, outcome.margin)));
       // What a run holds when it fails says little of what it needs.
       if (outcome.memory.count / 50 < (outcome.memory - inputs.profile.memory).count)
         return fmt::format("out of memory: needs {} {} of the {} there are",

@@ -66,6 +66,7 @@ struct Outcome {
   /// Time and memory follow from simulations with fewer blocks (sim/planner/estimate.h).
   bool is_estimate = false;
   bool is_least = false;  ///< memory, of a bound or of the part of a run that was played
+  Bytes margin = {};      ///< that should stay free, where that is more than the inputs' margin
   std::string text;       ///< of a refusal
 };
 

@@ -229,6 +229,8 @@ class FirstStepRehearsal final : public eager::ProgramListener {
 
 FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs,
                               const std::stop_token& stop) {
+  if (inputs.findings != nullptr)
+    if (const auto known = inputs.findings->unfit(choice)) return *known;
   if (is_pipelined(choice)) return simulate_pipeline(choice, inputs, stop);
   const Choice recorded = told(choice);
   FirstStepRehearsal first(inputs, world_of(choice));

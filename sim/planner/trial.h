@@ -78,10 +78,11 @@ struct FullSimulation {
   Bytes outside;
   bool fits = true;      ///< and leaves the margin
   bool is_part = false;  ///< of the first step alone
+  Bytes margin = {};     ///< that should stay free, where that is more than the inputs' margin
 };
-/// Where it fits, the inputs' findings keep the recording. Where the first step under PyTorch does
-/// not fit, the figures are those up to its end. A `stop` ends the recording, as schedule_of's, but
-/// of pipelines, the native runtime and torchtitan.
+/// What the inputs' findings have as unfit is not played. Where it fits, they keep the recording.
+/// Where the first step under PyTorch does not fit, the figures are those up to its end. A `stop`
+/// ends the recording, as schedule_of's, but of pipelines, the native runtime and torchtitan.
 FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs,
                               const std::stop_token& stop = {});
 

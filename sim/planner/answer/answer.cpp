@@ -18,12 +18,25 @@ std::span<const Candidate> places_of(const Answer& answer) {
   return std::span(answer.candidates).first(answer.best_few);
 }
 
+/// A search plays few micro-batches of a choice, and does not know its memory's band. It starts
+/// again where a place does not fit after all; what it has tried out is known then.
+Weighed weigh_what_fits(const Basis& basis, const Watcher& watcher,
+                        std::vector<Candidate>& candidates) {
+  std::size_t simulated = 0;
+  for (;;) {
+    Weighed weighed = weigh(basis, watcher);
+    candidates = ranked_candidates(weighed, basis, watcher.stop);
+    weighed.simulated = simulated += weighed.simulated;
+    if (!note_unfit(candidates, *basis.trials.findings) || watcher.stop.stop_requested())
+      return weighed;
+  }
+}
+
 /// In the order of what is shown, which knows more than the search: the allocator's retries.
 void set_places(const Weighed& weighed, const Basis& basis, const Watcher& watcher,
                 Answer& answer) {
   const Inputs& inputs = basis.inputs;
   std::vector<Candidate>& candidates = answer.candidates;
-  candidates = ranked_candidates(weighed, basis, watcher.stop);
   answer.rejected = take_out_unfit(candidates);
   answer.curve = curve_of(candidates);
   keep_best(candidates, inputs.objective, inputs.places);
@@ -87,8 +100,10 @@ void set_limits_and_remarks(const Weighed& weighed, const Basis& basis, const Wa
 Answer answer(const Inputs& inputs, const Watcher& watcher) {
   const auto start = std::chrono::steady_clock::now();
   const Basis basis(inputs);
-  Weighed weighed = weigh(basis, watcher);
-  Answer result{.dropped = std::move(weighed.dropped),
+  std::vector<Candidate> candidates;
+  Weighed weighed = weigh_what_fits(basis, watcher, candidates);
+  Answer result{.candidates = std::move(candidates),
+                .dropped = std::move(weighed.dropped),
                 .choices = weighed.choices.size(),
                 .simulated = weighed.simulated,
                 .interrupted = weighed.interrupted};

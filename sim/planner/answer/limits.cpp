@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/base/error.h"
+#include "sim/planner/choice_prediction.h"
 #include "sim/planner/parallel.h"
 #include "sim/planner/phases.h"
 #include "sim/planner/pipeline_trial.h"
@@ -11,14 +12,6 @@
 
 namespace shardscope::planner {
 namespace {
-
-/// Memory is the same of more micro-batches, but in a pipeline, which keeps several.
-Choice with_few_micro_batches(Choice choice) {
-  constexpr int enough = 3;
-  if (is_pipelined(choice)) return choice;
-  choice.micro_batches = std::min(choice.micro_batches, enough);
-  return choice;
-}
 
 bool fits_with_length(const Choice& choice, std::int64_t length, const Basis& basis,
                       const std::stop_token& stop) {
@@ -28,8 +21,8 @@ bool fits_with_length(const Choice& choice, std::int64_t length, const Basis& ba
   const TrialInputs longer{on.model, on.config,        training,    on.profile,
                            on.costs, on.native_target, on.allocator};
   try {
-    return is_pipelined(choice) ? pipeline_fits(choice, longer)
-                                : simulate_fully(choice, longer, stop).fits;
+    if (is_pipelined(choice)) return pipeline_fits(choice, longer);
+    return predict(recording_of(choice, longer, stop), choice, longer, false).summary.fits;
   } catch (const Error&) {
     return false;
   }
@@ -41,7 +34,7 @@ void set_longest(const Candidate& candidate, const Basis& basis, const std::stop
   const std::int64_t asked = basis.inputs.question.training.length;
   const std::int64_t most =
       model.decoder ? model.decoder->max_positions : std::numeric_limits<std::int64_t>::max();
-  const Choice choice = with_few_micro_batches(candidate.choice);
+  const Choice choice = with_played_micro_batches(candidate.choice);
   const std::int64_t longest =
       longest_that_fits(asked, std::max(asked, most), [&](std::int64_t length) {
         return !stop.stop_requested() && fits_with_length(choice, length, basis, stop);
@@ -57,7 +50,7 @@ void set_phases(const Candidate& candidate, const Basis& basis, Limits& limits) 
     return;
   const Inputs& inputs = basis.inputs;
   const PytorchTraining training =
-      pytorch_training(with_few_micro_batches(candidate.choice), basis.trials);
+      pytorch_training(with_played_micro_batches(candidate.choice), basis.trials);
   const Bytes outside = candidate.summary.memory.outside;
   for (const PhaseMemory& phase :
        phases_of(training, inputs.model, inputs.config, inputs.profile)) {

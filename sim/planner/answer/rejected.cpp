@@ -31,6 +31,21 @@ Rejected beyond_the_allocator(const Candidate& candidate) {
 
 }  // namespace
 
+bool note_unfit(const std::vector<Candidate>& candidates, Findings& findings) {
+  bool any = false;
+  for (const Candidate& candidate : candidates) {
+    const Summary& summary = candidate.summary;
+    if (leaves_margin(summary)) continue;
+    any = true;
+    const Bytes outside = summary.memory.outside;
+    findings.keep_unfit(candidate.choice, {.reserved = needed_memory(summary) - outside,
+                                           .outside = outside,
+                                           .fits = false,
+                                           .margin = margin_wanted(summary)});
+  }
+  return any;
+}
+
 std::vector<Rejected> take_out_unfit(std::vector<Candidate>& candidates) {
   std::vector<Rejected> rejected;
   for (const Candidate& candidate : candidates)

@@ -16,8 +16,11 @@ struct Rejected {
   std::string why;
 };
 
-/// Takes out the candidates that do not fit or leave less than the margin: what the allocator holds
-/// beyond the tensors is known of candidates only.
+/// Tells a next search of the candidates that do not fit or leave less than the margin: whether
+/// there are any.
+bool note_unfit(const std::vector<Candidate>& candidates, Findings& findings);
+
+/// Takes those out.
 std::vector<Rejected> take_out_unfit(std::vector<Candidate>& candidates);
 
 /// Kinds of choices that no place shows, in the order of enumeration. `places`: best first.

@@ -58,6 +58,28 @@ TEST(Answer, ByMemoryTheFirstPlaceIsTheSmallestOfAllChoices) {
   EXPECT_EQ(needed_memory(found.candidates.front().summary), smallest);
 }
 
+// A search knows the usual margin only, 1 GiB here. A CUDA context of 2 GiB that is known to within
+// a factor of 2 asks for more: the fastest does not leave it.
+TEST(Answer, AChoiceThatLeavesLessThanItsBandGivesItsPlaceToTheNext) {
+  Inputs inputs = tiny_plan();
+  inputs.places = 1;
+  inputs.margin.reset();
+  inputs.profile.memory = 64_GiB;
+  inputs.profile.context_memory = 2_GiB;
+  inputs.profile.provenance["context_memory"] = {.source = "a test", .spread = 0.42};
+  const Summary fastest = std::ranges::min(every_summary(inputs), {}, &Summary::step_time);
+  inputs.profile.memory = memory_band(fastest).high - 1_MiB;
+  ASSERT_GT(*free_memory(fastest) - (64_GiB - inputs.profile.memory), 1_GiB);
+
+  Duration of_those_that_fit = 1000_s;
+  for (const Summary& summary : every_summary(inputs))
+    if (leaves_margin(summary)) of_those_that_fit = std::min(of_those_that_fit, summary.step_time);
+  ASSERT_GT(of_those_that_fit, fastest.step_time);
+  const Answer found = answer(inputs, {});
+  ASSERT_EQ(found.best_few, 1u);
+  EXPECT_EQ(found.candidates.front().summary.step_time, of_those_that_fit);
+}
+
 TEST(Answer, EachStrategyHasAPlaceOrAReason) {
   Inputs inputs = tiny_plan();
   inputs.places = 2;
