@@ -115,9 +115,8 @@ std::string option_of(const std::string& file) {
 }
 
 std::int64_t usual_length_of(const Model& model) {
-  return model.decoder && model.decoder->max_positions > 0
-             ? std::min(model.decoder->max_positions, usual_length)
-             : usual_length;
+  const std::int64_t most = model.decoder ? model.decoder->max_positions : model.positions;
+  return most > 0 ? std::min(most, usual_length) : usual_length;
 }
 
 std::int64_t usual_world(const HardwareProfile& profile) {

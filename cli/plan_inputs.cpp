@@ -104,8 +104,9 @@ JobOptions shared_options(const PlanOptions& options) {
 
 std::int64_t usual_seq(const Model& model) {
   if (model.step) return model.step->sequences().front();
-  if (!model.decoder) return usual_length_without_positions;
-  return std::min(usual_length, model.decoder->max_positions);
+  if (model.decoder) return std::min(usual_length, model.decoder->max_positions);
+  return model.positions > 0 ? std::min(usual_length_without_positions, model.positions)
+                             : usual_length_without_positions;
 }
 
 /// A micro-batch is one that the model was exported with.

@@ -49,10 +49,15 @@ void add_job(const ShardingOptions& sharding, PytorchGiven& given) {
       option = std::move(text);
     }
   };
+  // No option sets ZeRO-3's second copy within nodes: the place of the plan does.
+  const bool is_place_of_hybrid = sharding.choice && job.strategy.runtime == Runtime::deepspeed &&
+                                  is_hybrid(job.strategy.sharding);
+  const ShardingStrategy strategy =
+      is_place_of_hybrid ? ShardingStrategy::full_shard : job.strategy.sharding;
   const bool is_beside_file = job.strategy.mesh.pipeline > 1 && sharding.names_file();
-  if (!given.job.strategy && (is_hybrid(job.strategy.sharding) || is_beside_file))
+  if (!given.job.strategy && (is_hybrid(strategy) || is_beside_file))
     take("mesh", given.job.mesh, text_of(job.strategy.mesh));
-  take("strategy", given.job.strategy, std::string(name_of(job.strategy.sharding)));
+  take("strategy", given.job.strategy, std::string(name_of(strategy)));
   take("wrap", given.job.wrap, text_of(job.strategy.wrap));
   if (!sharding.deepspeed)
     take("precision", given.job.precision,

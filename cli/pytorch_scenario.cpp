@@ -165,12 +165,11 @@ void follow_export(const PytorchQuestion& question, PytorchScenario& scenario) {
 
 /// A table of positions ends where the GPU's indexing would fail.
 void check_length(const PytorchScenario& scenario) {
-  const std::optional<Decoder>& decoder = base_of(scenario).decoder;
+  const std::int64_t positions = base_of(scenario).positions;
   const std::int64_t length = scenario.training.setup.loop.length;
-  if (!decoder || !decoder->position_embedding || length <= decoder->max_positions) return;
+  if (positions == 0 || length <= positions) return;
   throw Error({.where = "--seq",
-               .what = fmt::format("the model has {} positions, got {} tokens",
-                                   decoder->max_positions, length),
+               .what = fmt::format("the model has {} positions, got {} tokens", positions, length),
                .way_out = "give a shorter sequence"});
 }
 

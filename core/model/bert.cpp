@@ -62,6 +62,7 @@ void set_no_split_classes(Model& model, bool is_base) {
 void build_bert(const ConfigReader& config, Model& model) {
   const BertConfig bert = read_bert_config(config, "Bert");
   model.base_model_prefix = "bert";
+  model.positions = bert.positions;
   model.dropout = bert.dropout;
   model.why_no_decoder = "model_type bert: attention to both sides, norms after the residual";
   add_module(model, "", model.class_name);

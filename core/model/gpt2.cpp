@@ -197,6 +197,7 @@ void build_gpt2(const ConfigReader& config, Model& model) {
   const Gpt2Config gpt2 = read_config(config);
   model.base_model_prefix = "transformer";
   model.no_split_classes = model.no_split_classes_of_class = {"GPT2Block"};
+  model.positions = gpt2.positions;
   model.dropout = std::max({config.probability("resid_pdrop"), config.probability("embd_pdrop"),
                             config.probability("attn_pdrop")});
   add_module(model, "", model.class_name);

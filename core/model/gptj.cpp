@@ -101,6 +101,7 @@ void build_gptj(const ConfigReader& config, Model& model) {
   const std::string_view task = task_of(model, "GPTJ");
   model.base_model_prefix = "transformer";
   model.no_split_classes = model.no_split_classes_of_class = {"GPTJBlock"};
+  model.positions = c.positions;
   model.dropout = std::max({config.probability("resid_pdrop"), config.probability("embd_pdrop"),
                             config.probability("attn_pdrop")});
   model.why_no_decoder = "attention and feed-forward part side by side; partial rotary";

@@ -207,6 +207,8 @@ struct Model {
   /// What the files hold, in the order in which they are filled; empty: every parameter under its
   /// own name.
   std::vector<StoredTensor> stored;
+  /// Tokens of a sequence for which a table has positions; 0: there is no such table.
+  std::int64_t positions = 0;
   /// Largest dropout probability of the config; the native runtime trains without.
   double dropout = 0;
   std::optional<Decoder> decoder;  ///< absent: the native runtime cannot run this class

@@ -117,6 +117,7 @@ void build_opt(const ConfigReader& config, Model& model) {
   const OptConfig opt = read_config(config);
   model.base_model_prefix = "model";
   model.no_split_classes = model.no_split_classes_of_class = {"OPTDecoderLayer"};
+  model.positions = opt.positions;
   model.dropout = std::max({config.probability("dropout"), config.probability("attention_dropout"),
                             config.probability("layerdrop")});
   model.why_no_decoder = "model_type opt: activation_function " + opt.activation +

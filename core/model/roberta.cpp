@@ -50,10 +50,18 @@ void set_no_split_classes(Model& model, bool is_base) {
   if (is_base || v4) model.no_split_classes_of_class = model.no_split_classes;
 }
 
+/// The first token has the row behind the padding's: create_position_ids_from_input_ids.
+std::int64_t positions_behind_padding(const ConfigReader& config, std::int64_t rows) {
+  const auto padding = config.find("pad_token_id");
+  const std::int64_t row = padding && padding->is_integer() ? padding->integer() : -1;
+  return row >= 0 && row < rows - 1 ? rows - row - 1 : rows;
+}
+
 void build_roberta(const ConfigReader& config, Model& model) {
   BertConfig roberta = read_bert_config(config, "Roberta");
   if (model.transformers == TransformersVersion::v5) roberta.position_order = PositionOrder::last;
   model.base_model_prefix = "roberta";
+  model.positions = positions_behind_padding(config, roberta.positions);
   model.dropout = roberta.dropout;
   model.why_no_decoder = "model_type roberta: attention to both sides, norms after the residual";
   add_module(model, "", model.class_name);

@@ -393,7 +393,8 @@ TEST_F(Plan, SaysWhichRuleChoseAndWhatWouldBreakIt) {
 }
 
 TEST_F(Plan, EachPlaceIsARunFolderThatSimulatesToTheSameFigures) {
-  for (const char* runtime : {"ddp,fsdp2", "native"}) {
+  for (const char* runtime :
+       {"ddp,fsdp2", "native", "deepspeed", "deepspeed --strategy hybrid_shard"}) {
     const Outcome planned =
         workplace_.run(std::string(question) + "--runtime " + runtime + " --json -o plans/c");
     ASSERT_EQ(planned.code, 0) << planned.errors;

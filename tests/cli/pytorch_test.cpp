@@ -59,6 +59,18 @@ class Pytorch : public ::testing::Test {
   Workplace workplace_;
 };
 
+TEST_F(Pytorch, ASequenceLongerThanTheTableOfPositionsIsRefused) {
+  workplace_.write("config.json", R"({"model_type": "roberta", "num_hidden_layers": 2,
+      "architectures": ["RobertaForSequenceClassification"]})");
+  for (const char* verb : {"simulate --batch 1", "plan --tokens-per-batch 4096"}) {
+    const Outcome outcome = workplace_.run(
+        std::string(verb) +
+        " --model config.json --runtime fsdp2 --cluster h100_sxm --world 4 --seq 1024");
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.errors, HasSubstr("--seq: the model has 512 positions, got 1024 tokens"));
+  }
+}
+
 /// The model that tests/data/parallel was recorded with.
 constexpr const char* small_llama =
     R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],

@@ -1,6 +1,7 @@
 #include "core/model/huggingface.h"
 #include "core/model/read_model.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,6 +46,27 @@ TEST(Llama, Llama3Of8BillionParameters) {
                          "num_key_value_heads": 8})")
                 .parameter_elements(),
             8'030'261'248);
+}
+
+// The longest input that the models of transformers 5.24 take on the CPU without an IndexError.
+TEST(Positions, AreThoseThatAModelHasATableFor) {
+  constexpr std::string_view encoder = R"("vocab_size": 60, "hidden_size": 16,
+      "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16)";
+  const auto positions = [](std::string_view type, std::string_view sizes, std::string_view more) {
+    return model_of(fmt::format(R"({{"model_type": "{}", {}, {}}})", type, sizes, more)).positions;
+  };
+  EXPECT_EQ(positions("bert", encoder, R"("max_position_embeddings": 128)"), 128);
+  EXPECT_EQ(positions("roberta", encoder, R"("max_position_embeddings": 130)"), 128);
+  EXPECT_EQ(positions("roberta", encoder, R"("max_position_embeddings": 130, "pad_token_id": 0)"),
+            129);
+  EXPECT_EQ(positions("opt", R"("vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 1,
+                "num_attention_heads": 2, "ffn_dim": 16, "word_embed_proj_dim": 16)",
+                      R"("max_position_embeddings": 128)"),
+            128);
+  constexpr std::string_view gpt = R"("vocab_size": 60, "n_embd": 16, "n_layer": 1, "n_head": 2)";
+  EXPECT_EQ(positions("gptj", gpt, R"("n_positions": 128, "rotary_dim": 4)"), 128);
+  EXPECT_EQ(positions("gpt2", gpt, R"("n_positions": 128)"), 128);
+  EXPECT_EQ(positions("phi", encoder, R"("max_position_embeddings": 128)"), 0);
 }
 
 TEST(Gpt2, WeightsAreStoredInputFirst) {

@@ -32,8 +32,9 @@ void set_longest(const Candidate& candidate, const Basis& basis, const std::stop
                  Limits& limits) {
   const Model& model = basis.inputs.model;
   const std::int64_t asked = basis.inputs.question.training.length;
-  const std::int64_t most =
-      model.decoder ? model.decoder->max_positions : std::numeric_limits<std::int64_t>::max();
+  const std::int64_t most = model.decoder         ? model.decoder->max_positions
+                            : model.positions > 0 ? model.positions
+                                                  : std::numeric_limits<std::int64_t>::max();
   const Choice choice = with_played_micro_batches(candidate.choice);
   const std::int64_t longest =
       longest_that_fits(asked, std::max(asked, most), [&](std::int64_t length) {
