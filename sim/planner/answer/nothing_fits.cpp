@@ -79,6 +79,10 @@ std::optional<std::string> on_enough_ranks(const Basis& basis, const std::stop_t
 
 std::vector<std::string> advice_where_nothing_fits(const Weighed& weighed, const Basis& basis,
                                                    const std::stop_token& stop) {
+  const auto is_refused = [](const Outcome& outcome) { return outcome.reason == Reason::refused; };
+  if (!weighed.others.empty() && std::ranges::all_of(weighed.others, is_refused))
+    return {fmt::format("every way is refused, the first one because: {}",
+                        weighed.others.front().text)};
   std::vector<std::string> advice;
   if (const Outcome* fastest = fastest_too_slow(weighed.others)) {
     const Choice& choice = weighed.choices[fastest->choice];

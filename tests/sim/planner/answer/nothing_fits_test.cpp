@@ -77,6 +77,15 @@ TEST(NothingFits, FindsTheRanksThatWouldDo) {
               ElementsAre(StartsWith("--world 8 would do: fsdp2 full_shard, batch 1")));
 }
 
+TEST(NothingFits, AsksForNoMoreRanksWhereEveryWayIsRefused) {
+  const Inputs inputs = tiny_plan();
+  const Basis basis(inputs);
+  const Weighed weighed{.choices = {tiny_choice()},
+                        .others = {{.choice = 0, .reason = Reason::refused, .text = "8 heads"}}};
+  EXPECT_THAT(advice_where_nothing_fits(weighed, basis, {}),
+              ElementsAre("every way is refused, the first one because: 8 heads"));
+}
+
 TEST(NothingFits, SaysThatNoRanksWouldDo) {
   Inputs inputs = tiny_plan();
   inputs.question.runtimes = {Runtime::fsdp2};
