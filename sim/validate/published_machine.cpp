@@ -133,18 +133,23 @@ std::optional<StatedNetwork> stated_network(std::string_view notes, std::string_
 
 namespace {
 
-/// Jean Zay's nodes of 8 A100 have four links of Omni-Path, 100 Gbit/s each. Source: bigscience
-/// train/tr11-176B-ml/README.md, "4 OmniPath links".
+/// Jean Zay's nodes of 8 A100 have four links of Omni-Path of 100 Gbit/s. NCCL takes them for
+/// InfiniBand, uses two of them (NET/IB/1 and NET/IB/3 in its log) without GPUDirect, and sends
+/// through one of these. An all-reduce of 4 GB among 4 nodes has a bus bandwidth of 40.5 Gbit/s.
+/// Source: bigscience experiments/bandwidth/all_reduce_bench-a100-n4.txt (2022-02-21), README.md
+/// ("an issue with nccl that doesn't fully utilize Intel OPA").
 std::optional<StatedNetwork> network_of_repository(std::string_view repository) {
-  constexpr int links = 4;
-  constexpr double bytes_of_link = 100e9 / 8;
+  constexpr int used_links = 2;
+  constexpr double bytes_of_link = 40.5e9 / 8;
   if (repository != "bigscience-workshop/bigscience") return std::nullopt;
-  return StatedNetwork{.rate = {links * bytes_of_link}, .adapters = links};
+  return StatedNetwork{
+      .rate = {used_links * bytes_of_link}, .adapters = used_links, .gpu_direct = false};
 }
 
 void connect(const StatedNetwork& stated, Interconnect& network) {
   if (stated.adapters) network.adapters = *stated.adapters;
   if (stated.kind) network.kind = *stated.kind;
+  if (stated.gpu_direct) network.gpu_direct = *stated.gpu_direct;
   network.rate = {stated.rate.bytes_per_s / std::max(1, network.adapters)};
 }
 
