@@ -71,9 +71,11 @@ class Caster {
 
   void take(std::vector<HostAction>& changed, const HostAction& action) {
     Operation& op = schedule_.operations[action.subject];
+    if (std::exchange(gathered_, false) && is_copy(op)) return copy_casts(op);
     if (!op.owner || !is_of_block(schedule_.owners[op.owner.value])) return;
     if (op.kind == OperationKind::all_gather && kernels_.gathers_casts) {
       gather_casts(op);
+      gathered_ = true;
       return;
     }
     if (!is_linear(op)) return;
@@ -115,6 +117,18 @@ class Caster {
     gathered.dtype = eight_bits;
     schedule_.collectives.push_back(gathered);
     op.detail = static_cast<std::uint32_t>(schedule_.collectives.size() - 1);
+  }
+
+  bool is_copy(const Operation& op) const {
+    return op.work != Operation::no_work && schedule_.works[op.work].kind == WorkKind::copy;
+  }
+
+  /// The copy of what has just been gathered in 8 bits in the place of 16.
+  void copy_casts(Operation& op) {
+    DeviceWork copy = schedule_.works[op.work];
+    copy.dtype = eight_bits;
+    copy.bytes = op.bytes = op.bytes / 2;
+    op.work = row_of(copy);
   }
 
   bool is_linear(const Operation& op) const {
@@ -167,6 +181,7 @@ class Caster {
   CastCost cost_ = cost_of(kernels_.casts);
   std::uint32_t name_ = 0;
   std::set<Use> first_;
+  bool gathered_ = false;  ///< in 8 bits, by the launch before
 };
 
 }  // namespace

@@ -152,9 +152,24 @@ class Inserter {
         launch(actions, after, lane, OperationKind::all_reduce, sum);
         continue;
       }
+      if (tensor_.tokens_come_second) put_in_order(actions, after, lane, sum);
       launch(actions, after, lane, OperationKind::reduce_scatter, sum);
       launch(actions, after, lane, OperationKind::all_gather, sum);
+      if (tensor_.tokens_come_second) put_in_order(actions, after, lane, sum);
     }
+  }
+
+  /// A copy of what all ranks have of the tokens.
+  void put_in_order(std::vector<HostAction>& actions, const HostAction& after, std::uint8_t lane,
+                    const Sum& sum) {
+    constexpr std::int64_t read_and_written = 2;
+    Operation op = bare_operation(schedule_, after);
+    op.owner = {};  // no layer's own: nothing casts, fuses or divides it
+    op.bytes = Bytes{read_and_written * sum.elements * sum.bytes_of_element};
+    op.work = static_cast<std::uint32_t>(schedule_.works.size());
+    schedule_.works.push_back(
+        {.kind = WorkKind::copy, .dtype = Dtype::bfloat16, .bytes = op.bytes});
+    add_launch(schedule_, op, lane, actions);
   }
 
   void launch(std::vector<HostAction>& actions, const HostAction& after, std::uint8_t lane,
