@@ -50,6 +50,9 @@ struct MatmulEfficiency {
 /// Shares of the data sheet's memory bandwidth by kind of work.
 struct MemoryEfficiency {
   std::map<WorkKind, double> share;
+  /// Of the rate of pointwise kernels, that of generated ones that write transposed what a
+  /// reduction scales: neighbours in memory are not moved together.
+  double transposed_casts = 1;
   Duration latency;  ///< of a kernel that moves next to nothing
   Provenance provenance;
   bool operator==(const MemoryEfficiency&) const = default;

@@ -58,9 +58,11 @@ WorkKind read_work_kind(std::string_view name, const JsonValue& value) {
 }
 
 MemoryEfficiency read_memory(const JsonValue& value) {
-  value.only_keys({"share", "latency", "origin", "source", "date", "spread"});
+  value.only_keys({"share", "transposed_casts", "latency", "origin", "source", "date", "spread"});
   MemoryEfficiency memory{.latency = read_quantity(value.at("latency"), parse_duration),
                           .provenance = read_provenance(value)};
+  if (const std::optional<JsonValue> casts = value.find("transposed_casts"))
+    memory.transposed_casts = casts->number(least_share, 1);
   for (const auto& [name, share] : value.at("share").members())
     memory.share.emplace(read_work_kind(name, share), read_share(share));
   return memory;

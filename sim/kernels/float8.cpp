@@ -104,10 +104,17 @@ class Caster {
   }
 
   std::int64_t rowwise_backward(const Operation& op, const MatmulShape& shape, bool of_input) {
-    constexpr std::int64_t along = 3, across = 5, scaled = 4;
+    constexpr std::int64_t scaled = 4;
     const bool again = of_input || !shares_input(schedule_.owners[op.owner.value]);
-    return shape.m * shape.k * (of_input ? along : across) +
-           (again ? shape.k * shape.n * across : 0) + shape.m * shape.n * scaled;
+    const std::int64_t gradient = shape.m * shape.k;
+    return (of_input ? gradient * cost_.bytes_of_element : bytes_across(gradient)) +
+           (again ? bytes_across(shape.k * shape.n) : 0) + shape.m * shape.n * scaled;
+  }
+
+  /// After a pass for the largest values; what is written transposed counts as so many more bytes.
+  std::int64_t bytes_across(std::int64_t elements) const {
+    const auto cast = static_cast<double>(elements * cost_.bytes_of_element);
+    return elements * largest + std::llround(cast / kernels_.transposed_casts);
   }
 
   void gather_casts(Operation& op) {

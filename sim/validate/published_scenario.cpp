@@ -437,8 +437,9 @@ class SetupBuilder {
     if (result_.waits.each_launch) result_.assumed.emplace_back("CUDA_LAUNCH_BLOCKING=1");
     result_.unfused_loss = stack_.unfused_loss;
     result_.float8 = float8_of(row_, stated_.sharding);
-    result_.float8.precise_sums =
-        efficiency_of(result_.profile.compute_capability).matmul.precise_sums;
+    const DeviceEfficiency& efficiency = efficiency_of(result_.profile.compute_capability);
+    result_.float8.precise_sums = efficiency.matmul.precise_sums;
+    result_.float8.transposed_casts = efficiency.memory.transposed_casts;
     if (result_.float8.casts != Float8Casts::none)
       result_.assumed.push_back(
           fmt::format("linear layers of blocks in FP8, {} scaling", name_of(result_.float8.casts)));
