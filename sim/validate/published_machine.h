@@ -25,7 +25,6 @@ struct StatedNetwork {
   Bandwidth rate;                    ///< of all adapters of a node together
   std::optional<int> adapters = {};  ///< of a node
   std::optional<NetworkKind> kind = {};
-  std::optional<bool> gpu_direct = {};
   bool operator==(const StatedNetwork&) const = default;
 };
 

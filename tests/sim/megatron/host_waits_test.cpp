@@ -82,7 +82,7 @@ TEST(PublishedHost, BigScienceBlocksLaunchesOnMoreThan160Gpus) {
 }
 
 /// bigscience experiments/bandwidth: NCCL's log names two of four links and no GPUDirect; 40.5
-/// Gbit/s went through one of them.
+/// Gbit/s went through each of them.
 TEST(PublishedHost, JeanZayUsesTwoLinksOfANode) {
   const DividedTraining scenario = published_scenario(jean_zay(384));
   EXPECT_EQ(scenario.profile.interconnect.value().adapters, 2);
