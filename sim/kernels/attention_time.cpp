@@ -1,7 +1,6 @@
 #include "sim/kernels/attention_time.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 
 #include "core/base/error.h"
@@ -31,13 +30,6 @@ double occupancy(const AttentionShape& shape, int multiprocessors) {
   return std::min(1.0, static_cast<double>(blocks) / multiprocessors);
 }
 
-/// Of the clock at which the rows were measured, on GPUs whose power limit is that of the products'
-/// figures: under a lower one the clock goes with the cube root of power, as for products.
-double clock_share(const RooflineFigures& device, const MatmulEfficiency& measured) {
-  if (device.power_limit.watts <= 0 || measured.power.watts <= 0) return 1;
-  return std::min(1.0, std::cbrt(device.power_limit.watts / measured.power.watts));
-}
-
 }  // namespace
 
 const AttentionEfficiency& attention_row(const DeviceEfficiency& efficiency,
@@ -59,7 +51,7 @@ Duration attention_time(const DeviceWork& work, const RooflineFigures& device,
   const double share = (work.kind == WorkKind::attention_forward ? row.forward : row.backward) *
                        keys / (keys + static_cast<double>(row.half_length)) *
                        occupancy(shape, device.multiprocessors) *
-                       clock_share(device, efficiency.matmul);
+                       std::min(1.0, clock_under(device, row.power));
   const Duration computing =
       efficiency.memory.latency + work.flops / FlopRate{device.peak.flops_per_s * share};
   return std::max(computing, moving);

@@ -11,8 +11,9 @@ namespace shardscope {
 ///   share * peak * keys / (keys + half_length) * occupancy * clock,
 /// the shares of this library at the nearest head size. A block of 128 queries of one head is one
 /// multiprocessor's; where there are fewer blocks than multiprocessors the others idle. The clock
-/// is lower under a lower power limit than that of the GPUs that the figures are from. No less than
-/// the operands take to be moved. Example: under an eighth of the power half the clock.
+/// is lower under a lower power limit than that of the GPUs that the row is from; rows without such
+/// a limit keep it. No less than the operands take to be moved. Example: under an eighth of the
+/// power half the clock.
 Duration attention_time(const DeviceWork& work, const RooflineFigures& device,
                         const DeviceEfficiency& efficiency);
 

@@ -165,7 +165,6 @@ TEST(Float8, PreciseSumsAreSlowOnHopper) {
 TEST(Float8, TransposedCastsAreSlowOnHopper) {
   EXPECT_GE(efficiency_of(90).memory.transposed_casts, 0.6 / 2.2);
   EXPECT_LE(efficiency_of(90).memory.transposed_casts, 0.7 / 2.0);
-  EXPECT_EQ(efficiency_of(80).memory.transposed_casts, 1);
 }
 
 TEST(Float8, GathersOfBlocksAreHalfAsLarge) {

@@ -145,13 +145,16 @@ TEST(AttentionTime, ReachesHalfItsShareAtTheHalfLength) {
 TEST(AttentionTime, TheClockFollowsTheCubeRootOfThePowerLimit) {
   // 1,024 us at full clock; an eighth of the power halves the clock, and twice the power keeps it.
   DeviceEfficiency all = efficiency();
-  all.matmul.power = {800};
+  all.attention.front().power = {800};
   RooflineFigures capped = device;
   const DeviceWork work = attention(10, 1000, WorkKind::attention_forward);
   capped.power_limit = {100};
   EXPECT_EQ(work_time(work, capped, all), 2'048_us + 2_us);
   capped.power_limit = {1600};
   EXPECT_EQ(work_time(work, capped, all), 1'024_us + 2_us);
+  capped.power_limit = {100};
+  EXPECT_EQ(work_time(work, capped, efficiency()), 1'024_us + 2_us);  // of a limit not known
+  EXPECT_EQ(work_time(work, device, all), 1'024_us + 2_us);
 }
 
 TEST(AttentionTime, FewBlocksLeaveMultiprocessorsIdle) {
