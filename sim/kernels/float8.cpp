@@ -71,11 +71,11 @@ class Caster {
 
   void take(std::vector<HostAction>& changed, const HostAction& action) {
     Operation& op = schedule_.operations[action.subject];
-    if (std::exchange(gathered_, false) && is_copy(op)) return copy_casts(op);
+    if (std::exchange(gathered_, false) && schedule_.name(op) == copied_tokens)
+      return copy_casts(op);
     if (!op.owner || !is_of_block(schedule_.owners[op.owner.value])) return;
     if (op.kind == OperationKind::all_gather && kernels_.gathers_casts) {
-      gather_casts(op);
-      gathered_ = true;
+      gathered_ = gather_casts(op);
       return;
     }
     if (!is_linear(op)) return;
@@ -111,26 +111,24 @@ class Caster {
            (again ? bytes_across(shape.k * shape.n) : 0) + shape.m * shape.n * scaled;
   }
 
-  /// After a pass for the largest values; what is written transposed counts as so many more bytes.
+  /// After a pass for the largest values. Transposed writes are slower: their bytes are scaled up.
   std::int64_t bytes_across(std::int64_t elements) const {
     const auto cast = static_cast<double>(elements * cost_.bytes_of_element);
     return elements * largest + std::llround(cast / kernels_.transposed_casts);
   }
 
-  void gather_casts(Operation& op) {
+  /// Whether it was not in 8 bits before.
+  bool gather_casts(Operation& op) {
     Collective gathered = schedule_.collectives[op.detail];
-    if (size_of(gathered.dtype).count < 2) return;
+    if (size_of(gathered.dtype).count < 2) return false;
     op.bytes = Bytes{op.bytes.count / size_of(gathered.dtype).count};
     gathered.dtype = eight_bits;
     schedule_.collectives.push_back(gathered);
     op.detail = static_cast<std::uint32_t>(schedule_.collectives.size() - 1);
+    return true;
   }
 
-  bool is_copy(const Operation& op) const {
-    return op.work != Operation::no_work && schedule_.works[op.work].kind == WorkKind::copy;
-  }
-
-  /// The copy of what has just been gathered in 8 bits in the place of 16.
+  /// The copy of tokens that have just been gathered in 8 bits in the place of 16.
   void copy_casts(Operation& op) {
     DeviceWork copy = schedule_.works[op.work];
     copy.dtype = eight_bits;
@@ -188,7 +186,7 @@ class Caster {
   CastCost cost_ = cost_of(kernels_.casts);
   std::uint32_t name_ = 0;
   std::set<Use> first_;
-  bool gathered_ = false;  ///< in 8 bits, by the launch before
+  bool gathered_ = false;  ///< 8 bits in the place of 16, by the launch before
 };
 
 }  // namespace

@@ -26,8 +26,8 @@ std::string_view name_of(Float8Casts casts);
 struct Float8Kernels {
   Float8Casts casts = Float8Casts::none;
   bool casts_weights = false;  ///< at each use; else once a step, which is left out
-  /// What blocks gather is cast to 8 bits before: weights, and tokens of a sequence in parts, which
-  /// are copied in 8 bits behind it.
+  /// What blocks gather is cast to 8 bits before: weights, and tokens of a sequence in parts. The
+  /// copy that puts these tokens in order moves 8-bit numbers, too.
   /// Source of the latter: torchao float8/float8_tensor_parallel.py (Float8ColwiseParallel,
   /// Float8RowwiseParallel: the gradient of the output).
   bool gathers_casts = false;

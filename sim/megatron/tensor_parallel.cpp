@@ -164,12 +164,26 @@ class Inserter {
                     const Sum& sum) {
     constexpr std::int64_t read_and_written = 2;
     Operation op = bare_operation(schedule_, after);
-    op.owner = {};  // no layer's own: nothing casts, fuses or divides it
+    op.kind = OperationKind::compute;
+    op.stream = schedule_.program.lanes[lane].stream;
+    op.owner = {};  // so later passes leave it unchanged
+    op.name = name_of_copies();
     op.bytes = Bytes{read_and_written * sum.elements * sum.bytes_of_element};
-    op.work = static_cast<std::uint32_t>(schedule_.works.size());
-    schedule_.works.push_back(
-        {.kind = WorkKind::copy, .dtype = Dtype::bfloat16, .bytes = op.bytes});
+    const auto [work, fresh] =
+        copies_.try_emplace(op.bytes.count, static_cast<std::uint32_t>(schedule_.works.size()));
+    if (fresh)
+      schedule_.works.push_back(
+          {.kind = WorkKind::copy, .dtype = Dtype::bfloat16, .bytes = op.bytes});
+    op.work = work->second;
     add_launch(schedule_, op, lane, actions);
+  }
+
+  std::uint32_t name_of_copies() {
+    if (!name_) {
+      schedule_.names.emplace_back(copied_tokens);
+      name_ = static_cast<std::uint32_t>(schedule_.names.size() - 1);
+    }
+    return *name_;
   }
 
   void launch(std::vector<HostAction>& actions, const HostAction& after, std::uint8_t lane,
@@ -196,7 +210,9 @@ class Inserter {
   const TensorParallel& tensor_;
   GroupId group_;
   std::optional<std::uint8_t> lane_;
-  std::map<std::uint32_t, Sum> ends_;  // by action
+  std::optional<std::uint32_t> name_;             ///< of copies
+  std::map<std::int64_t, std::uint32_t> copies_;  ///< works, by bytes
+  std::map<std::uint32_t, Sum> ends_;             // by action
 };
 
 /// The ends of names of modules whose work sequence parallelism divides; blocks, which have the

@@ -107,13 +107,13 @@ bool divides_sequence(const PublishedRow& row, const TrainingStack& stack) {
 }
 
 /// Megatron-LM's --tp-comm-overlap. Compute waits for the sums of torchtitan's asynchronous tensor
-/// parallelism, which hides little beside the copies that it saves: 829 tokens a second without it,
-/// 876 with it (torchtitan benchmarks/llama3_h100_202412_torchtitan.md, table 4).
+/// parallelism, which saves the copies but hides little communication: 829 tokens a second without
+/// it, 876 with it (torchtitan benchmarks/llama3_h100_202412_torchtitan.md, table 4).
 bool overlaps_sums(const PublishedRow& row, const TrainingStack& stack) {
   return stack.overlaps_sums || has_word(row.strategy, "tp-comm");
 }
 
-/// Fused kernels of asynchronous tensor parallelism take and give pieces where they belong. Source:
+/// Fused kernels of asynchronous tensor parallelism read and write each piece in place. Source:
 /// PyTorch torch/distributed/_symmetric_memory (_fused_all_gather_matmul,
 /// _fused_matmul_reduce_scatter).
 bool copies_tokens(const PublishedRow& row, const TrainingStack& stack) {

@@ -246,13 +246,10 @@ TEST(PublishedTensorParallel, SumsThatOverlapHaveALaneOfTheirOwn) {
 
 /// torch.cat of torch.chunk along the tokens of (sequence, token, column): 2 x 8 numbers of 16 bits
 /// are read and written before they are reduced in parts, and once more when they are gathered. In
-/// float8 the gather has bytes.
+/// float8 the gather moves 8-bit numbers.
 TEST(PublishedTensorParallel, TokensThatComeSecondAreCopiedAroundTheirSum) {
-  const TensorParallel tensor{.ranks = 4,
-                              .tokens = 2,
-                              .hidden = 8,
-                              .divides_sequence = true,
-                              .tokens_come_second = true};
+  const TensorParallel tensor{
+      .ranks = 4, .tokens = 2, .hidden = 8, .divides_sequence = true, .tokens_come_second = true};
   const auto copied = [](const Schedule& schedule) {
     std::vector<std::int64_t> bytes;
     for (const HostAction& action : schedule.program.actions) {
@@ -273,6 +270,11 @@ TEST(PublishedTensorParallel, TokensThatComeSecondAreCopiedAroundTheirSum) {
   const Schedule float8 =
       with_float8(schedule, {.casts = Float8Casts::compiled, .gathers_casts = true});
   EXPECT_THAT(copied(float8), ::testing::ElementsAre(64, 32));
+  const Schedule rowwise = with_float8(schedule, {.casts = Float8Casts::rowwise});
+  EXPECT_THAT(copied(rowwise), ::testing::ElementsAre(64, 64));
+  TensorParallel first = tensor;
+  first.tokens_come_second = false;
+  EXPECT_THAT(copied(with_tensor_parallel(norm_and_product(), first)), ::testing::IsEmpty());
 }
 
 TEST(PublishedTensorParallel, AsynchronousTensorParallelismCopiesNothing) {
@@ -280,8 +282,10 @@ TEST(PublishedTensorParallel, AsynchronousTensorParallelismCopiesNothing) {
   row.source = "pytorch/torchtitan";
   row.strategy = "FSDP2 2 x TP 2 (vanilla TP)";
   EXPECT_TRUE(published_scenario(row).tensor.tokens_come_second);
-  row.strategy = "FSDP2 2 x TP 2 (async TP)";
-  EXPECT_FALSE(published_scenario(row).tensor.tokens_come_second);
+  for (const char* words : {"FSDP2 2 x TP 2 (async TP)", "FSDP2 2 x TP2 AsyncTP"}) {
+    row.strategy = words;
+    EXPECT_FALSE(published_scenario(row).tensor.tokens_come_second);
+  }
   row.source = "NVIDIA-NeMo/Megatron-Bridge";
   row.strategy = "DDP+dist.optimizer TP2";
   EXPECT_FALSE(published_scenario(row).tensor.tokens_come_second);
