@@ -68,9 +68,7 @@ def parallel_arguments(row):
     accumulate = str(stages) if stages > 1 else row["grad_accum"] or "1"
     batch = row["micro_batch"] or str(int(row["global_batch"]) // (shard * stages))
     mesh = f"pipeline={stages},shard={shard},context={context},tensor={tensor}"
-    return ["--runtime", "torchtitan", "--mesh", mesh, "--batch", batch, "--accumulate", accumulate, "--seq", row["seq"],
-            "--attention", "flash", "--cluster", "h100_sxm", "--precision", "bf16_mixed", "--allocator",
-            "expandable_segments:True", "--checkpointing", kept_by(row)] + optimizer_of(row)
+    return ["--runtime", "torchtitan", "--mesh", mesh, "--batch", batch, "--accumulate", accumulate]
 
 
 def optimizer_of(row):
@@ -84,19 +82,24 @@ def kept_by(row):
     return CHECKPOINTING[row["act_ckpt"].split(" ")[0].split("(")[0]]
 
 
+def compiled(row):
+    """In 2024 torchtitan left the loss out: compiling it caused errors of CUDA."""
+    if row["compile"] != "yes" or is_parallel(row):
+        return []
+    return ["--compile", "blocks" if "_202412_" in row["source"] else "blocks+loss"]
+
+
 def arguments_of(row):
     options, outside = SOURCES[source_of(row)]
     if is_parallel(row):
-        return parallel_arguments(row), outside
-    arguments = ["--runtime", RUNTIMES[row["strategy"].split()[0]], "--world", row["gpus"], "--batch",
-                 row["micro_batch"], "--accumulate", row["grad_accum"] or "1", "--attention", "flash", "--cluster",
-                 "h100_sxm"] + options
+        arguments = parallel_arguments(row)
+    else:
+        arguments = ["--runtime", RUNTIMES[row["strategy"].split()[0]], "--world", row["gpus"], "--batch",
+                     row["micro_batch"], "--accumulate", row["grad_accum"] or "1"]
+    arguments += ["--attention", "flash", "--cluster", "h100_sxm"] + options
     if row["seq"]:
         arguments += ["--seq", row["seq"]]
-    if row["compile"] == "yes":
-        # In 2024 torchtitan left the loss out: compiling it caused errors of CUDA.
-        arguments += ["--compile", "blocks" if "_202412_" in row["source"] else "blocks+loss"]
-    return arguments + optimizer_of(row) + ["--checkpointing", kept_by(row)], outside
+    return arguments + compiled(row) + optimizer_of(row) + ["--checkpointing", kept_by(row)], outside
 
 
 def predicted_gib(program, row, folder):
@@ -133,6 +136,8 @@ def rows_of(tables):
 
 def main():
     program, *tables = sys.argv[1:]
+    if not tables:
+        sys.exit(__doc__)
     errors = {}
     with tempfile.TemporaryDirectory() as folder:
         write_roomy(folder)
@@ -146,7 +151,8 @@ def main():
             error = predicted / measured - 1
             errors.setdefault(source_of(row), []).append(abs(error))
             print(f"{head}  {predicted:6.1f} GiB, measured {measured:5.1f}  {error:+7.1%}" +
-                  ("  (without float8)" if "float8" in row["precision"] else ""))
+                  ("  (without float8)" if "float8" in row["precision"] else "") +
+                  ("  (eager)" if row["compile"] == "yes" and not compiled(row) else ""))
     for source, values in errors.items():
         print(f"{source}: {len(values)} rows, mean absolute error {sum(values) / len(values):.1%}")
 
