@@ -8,10 +8,12 @@
 namespace shardscope {
 
 /// Flops that are really computed over
-///   share * peak * keys / (keys + half_length) * occupancy,
+///   share * peak * keys / (keys + half_length) * occupancy * clock,
 /// the shares of this library at the nearest head size. A block of 128 queries of one head is one
-/// multiprocessor's; where there are fewer blocks than multiprocessors the others idle. No less
-/// than the operands take to be moved.
+/// multiprocessor's; where there are fewer blocks than multiprocessors the others idle. The clock
+/// is lower under a lower power limit than that of the GPUs that the row is from; rows without such
+/// a limit keep it. No less than the operands take to be moved. Example: under an eighth of the
+/// power half the clock.
 Duration attention_time(const DeviceWork& work, const RooflineFigures& device,
                         const DeviceEfficiency& efficiency);
 

@@ -50,6 +50,9 @@ struct MatmulEfficiency {
 /// Shares of the data sheet's memory bandwidth by kind of work.
 struct MemoryEfficiency {
   std::map<WorkKind, double> share;
+  /// Share of the pointwise rate for torch.compile's kernels that scale and write the transpose
+  /// (uncoalesced writes).
+  double transposed_casts = 1;
   Duration latency;  ///< of a kernel that moves next to nothing
   Provenance provenance;
   bool operator==(const MemoryEfficiency&) const = default;
@@ -62,6 +65,9 @@ struct AttentionEfficiency {
   double forward = 0;  ///< share of the peak that long sequences reach
   double backward = 0;
   std::int64_t half_length = 0;  ///< keys at which half of that is reached
+  /// Limit of the GPUs that this was measured on, which is taken to bound their clock; 0: not
+  /// known.
+  Power power;
   Provenance provenance;
   bool operator==(const AttentionEfficiency&) const = default;
 };

@@ -58,24 +58,28 @@ WorkKind read_work_kind(std::string_view name, const JsonValue& value) {
 }
 
 MemoryEfficiency read_memory(const JsonValue& value) {
-  value.only_keys({"share", "latency", "origin", "source", "date", "spread"});
+  value.only_keys({"share", "transposed_casts", "latency", "origin", "source", "date", "spread"});
   MemoryEfficiency memory{.latency = read_quantity(value.at("latency"), parse_duration),
                           .provenance = read_provenance(value)};
+  if (const std::optional<JsonValue> casts = value.find("transposed_casts"))
+    memory.transposed_casts = casts->number(least_share, 1);
   for (const auto& [name, share] : value.at("share").members())
     memory.share.emplace(read_work_kind(name, share), read_share(share));
   return memory;
 }
 
 AttentionEfficiency read_attention(const JsonValue& value) {
-  value.only_keys({"library", "head_dim", "forward", "backward", "half_length", "origin", "source",
-                   "date", "spread"});
+  value.only_keys({"library", "head_dim", "forward", "backward", "half_length", "power", "origin",
+                   "source", "date", "spread"});
   using enum AttentionLibrary;
+  const std::optional<JsonValue> power = value.find("power");
   return {.library = read_name(value.at("library"),
                                {flash, efficient, cudnn, flash1, triton, flash3}, "library"),
           .head_dim = value.at("head_dim").integer(1, largest_head),
           .forward = read_share(value.at("forward")),
           .backward = read_share(value.at("backward")),
           .half_length = value.at("half_length").integer(0, longest_half),
+          .power = power ? read_quantity(*power, parse_power) : Power{},
           .provenance = read_provenance(value)};
 }
 

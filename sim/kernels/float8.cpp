@@ -71,9 +71,11 @@ class Caster {
 
   void take(std::vector<HostAction>& changed, const HostAction& action) {
     Operation& op = schedule_.operations[action.subject];
+    if (std::exchange(gathered_, false) && schedule_.name(op) == copied_tokens)
+      return copy_casts(op);
     if (!op.owner || !is_of_block(schedule_.owners[op.owner.value])) return;
     if (op.kind == OperationKind::all_gather && kernels_.gathers_casts) {
-      gather_casts(op);
+      gathered_ = gather_casts(op);
       return;
     }
     if (!is_linear(op)) return;
@@ -102,19 +104,36 @@ class Caster {
   }
 
   std::int64_t rowwise_backward(const Operation& op, const MatmulShape& shape, bool of_input) {
-    constexpr std::int64_t along = 3, across = 5, scaled = 4;
+    constexpr std::int64_t scaled = 4;
     const bool again = of_input || !shares_input(schedule_.owners[op.owner.value]);
-    return shape.m * shape.k * (of_input ? along : across) +
-           (again ? shape.k * shape.n * across : 0) + shape.m * shape.n * scaled;
+    const std::int64_t gradient = shape.m * shape.k;
+    return (of_input ? gradient * cost_.bytes_of_element : bytes_across(gradient)) +
+           (again ? bytes_across(shape.k * shape.n) : 0) + shape.m * shape.n * scaled;
   }
 
-  void gather_casts(Operation& op) {
+  /// After a pass for the largest values. Transposed writes are slower: their bytes are scaled up.
+  std::int64_t bytes_across(std::int64_t elements) const {
+    const auto cast = static_cast<double>(elements * cost_.bytes_of_element);
+    return elements * largest + std::llround(cast / kernels_.transposed_casts);
+  }
+
+  /// Whether it was not in 8 bits before.
+  bool gather_casts(Operation& op) {
     Collective gathered = schedule_.collectives[op.detail];
-    if (size_of(gathered.dtype).count < 2) return;
+    if (size_of(gathered.dtype).count < 2) return false;
     op.bytes = Bytes{op.bytes.count / size_of(gathered.dtype).count};
     gathered.dtype = eight_bits;
     schedule_.collectives.push_back(gathered);
     op.detail = static_cast<std::uint32_t>(schedule_.collectives.size() - 1);
+    return true;
+  }
+
+  /// The copy of tokens that have just been gathered in 8 bits in the place of 16.
+  void copy_casts(Operation& op) {
+    DeviceWork copy = schedule_.works[op.work];
+    copy.dtype = eight_bits;
+    copy.bytes = op.bytes = op.bytes / 2;
+    op.work = row_of(copy);
   }
 
   bool is_linear(const Operation& op) const {
@@ -167,6 +186,7 @@ class Caster {
   CastCost cost_ = cost_of(kernels_.casts);
   std::uint32_t name_ = 0;
   std::set<Use> first_;
+  bool gathered_ = false;  ///< 8 bits in the place of 16, by the launch before
 };
 
 }  // namespace

@@ -26,7 +26,8 @@ std::string_view name_of(Float8Casts casts);
 struct Float8Kernels {
   Float8Casts casts = Float8Casts::none;
   bool casts_weights = false;  ///< at each use; else once a step, which is left out
-  /// What blocks gather is cast to 8 bits before: weights, and tokens of a sequence in parts.
+  /// What blocks gather is cast to 8 bits before: weights, and tokens of a sequence in parts. The
+  /// copy that puts these tokens in order moves 8-bit numbers, too.
   /// Source of the latter: torchao float8/float8_tensor_parallel.py (Float8ColwiseParallel,
   /// Float8RowwiseParallel: the gradient of the output).
   bool gathers_casts = false;
@@ -36,6 +37,9 @@ struct Float8Kernels {
   /// (_2X_ACC_DGRAD, _2X_ACC_WGRAD); XLA's, of the precision that flax asks for in the backward
   /// (openxla/xla pull request 6599).
   double precise_sums = 1;
+  /// Of the rate of other casts, that of casts across the rows, which torch.compile writes
+  /// transposed (MemoryEfficiency). Of rowwise casts.
+  double transposed_casts = 1;
   bool operator==(const Float8Kernels&) const = default;
 };
 

@@ -38,13 +38,10 @@ double seconds_of(const MatmulShape& shape, const Plan& plan, double rate_of_one
          (partial_sums(shape, plan.parts) / device.memory_bandwidth).seconds();
 }
 
-/// Of the full clock. Dynamic power is frequency times voltage squared, and voltage follows
-/// frequency: under another limit the clock goes with the cube root of power.
+/// Of the full clock.
 double clock_share(const RooflineFigures& device, const MatmulEfficiency& efficiency, Dtype dtype) {
   if (dtype == Dtype::float32 || dtype == Dtype::float64) return 1;
-  if (device.power_limit.watts <= 0 || efficiency.power.watts <= 0) return efficiency.clock;
-  return std::min(1.0,
-                  efficiency.clock * std::cbrt(device.power_limit.watts / efficiency.power.watts));
+  return std::min(1.0, efficiency.clock * clock_under(device, efficiency.power));
 }
 
 bool is_aligned(std::int64_t elements, Dtype dtype) {

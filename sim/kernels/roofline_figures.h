@@ -1,6 +1,7 @@
 // RooflineFigures: what the data sheet of a GPU says, as far as kernels' times depend on it.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "core/base/clock_and_power.h"
@@ -14,5 +15,13 @@ struct RooflineFigures {
   Bandwidth memory_bandwidth;
   Power power_limit;  ///< 0: not known
 };
+
+/// Of the clock that GPUs with the power limit `measured` keep. Dynamic power is frequency times
+/// voltage squared, and voltage follows frequency: the clock goes with the cube root of power. 1
+/// where either limit is not known.
+inline double clock_under(const RooflineFigures& device, Power measured) {
+  if (device.power_limit.watts <= 0 || measured.watts <= 0) return 1;
+  return std::cbrt(device.power_limit.watts / measured.watts);
+}
 
 }  // namespace shardscope

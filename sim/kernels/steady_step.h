@@ -3,11 +3,16 @@
 
 #include <cstdint>
 #include <functional>
+#include <string_view>
 #include <vector>
 
 #include "core/schedule/schedule.h"
 
 namespace shardscope {
+
+/// The name of a copy that puts tokens in order behind the gather of their parts, or before they
+/// are reduced (sim/megatron/tensor_parallel.h).
+inline constexpr std::string_view copied_tokens = "copied tokens";
 
 /// Appends what stands in the place of one action: most often the action and further ones.
 using PutAction = std::function<void(std::uint32_t index, std::vector<HostAction>& actions)>;

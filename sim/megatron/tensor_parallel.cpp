@@ -152,9 +152,38 @@ class Inserter {
         launch(actions, after, lane, OperationKind::all_reduce, sum);
         continue;
       }
+      if (tensor_.tokens_come_second) put_in_order(actions, after, lane, sum);
       launch(actions, after, lane, OperationKind::reduce_scatter, sum);
       launch(actions, after, lane, OperationKind::all_gather, sum);
+      if (tensor_.tokens_come_second) put_in_order(actions, after, lane, sum);
     }
+  }
+
+  /// A copy of what all ranks have of the tokens.
+  void put_in_order(std::vector<HostAction>& actions, const HostAction& after, std::uint8_t lane,
+                    const Sum& sum) {
+    constexpr std::int64_t read_and_written = 2;
+    Operation op = bare_operation(schedule_, after);
+    op.kind = OperationKind::compute;
+    op.stream = schedule_.program.lanes[lane].stream;
+    op.owner = {};  // so later passes leave it unchanged
+    op.name = name_of_copies();
+    op.bytes = Bytes{read_and_written * sum.elements * sum.bytes_of_element};
+    const auto [work, fresh] =
+        copies_.try_emplace(op.bytes.count, static_cast<std::uint32_t>(schedule_.works.size()));
+    if (fresh)
+      schedule_.works.push_back(
+          {.kind = WorkKind::copy, .dtype = Dtype::bfloat16, .bytes = op.bytes});
+    op.work = work->second;
+    add_launch(schedule_, op, lane, actions);
+  }
+
+  std::uint32_t name_of_copies() {
+    if (!name_) {
+      schedule_.names.emplace_back(copied_tokens);
+      name_ = static_cast<std::uint32_t>(schedule_.names.size() - 1);
+    }
+    return *name_;
   }
 
   void launch(std::vector<HostAction>& actions, const HostAction& after, std::uint8_t lane,
@@ -181,7 +210,9 @@ class Inserter {
   const TensorParallel& tensor_;
   GroupId group_;
   std::optional<std::uint8_t> lane_;
-  std::map<std::uint32_t, Sum> ends_;  // by action
+  std::optional<std::uint32_t> name_;             ///< of copies
+  std::map<std::int64_t, std::uint32_t> copies_;  ///< works, by bytes
+  std::map<std::uint32_t, Sum> ends_;             // by action
 };
 
 /// The ends of names of modules whose work sequence parallelism divides; blocks, which have the

@@ -64,8 +64,12 @@ std::optional<StatedRate> rate_before(std::string_view text, std::size_t unit) {
   std::size_t begin = unit;
   while (begin > 0 && text[begin - 1] == ' ') --begin;
   const std::size_t end = begin;
-  const auto is_part = [&](char c) { return is_digit(c) || c == 'x' || c == '*' || c == ' '; };
-  while (begin > 0 && is_part(text[begin - 1])) --begin;
+  const auto is_part = [&](std::size_t at) {
+    const char c = text[at];
+    if (c == '.') return at + 1 < end && is_digit(text[at + 1]);
+    return is_digit(c) || c == 'x' || c == '*' || c == ' ';
+  };
+  while (begin > 0 && is_part(begin - 1)) --begin;
   StatedRate rate{.before = text.substr(0, begin), .behind = text.substr(unit)};
   for (std::size_t at = begin; at < end;) {
     if (!is_digit(text[at])) {
@@ -133,13 +137,10 @@ std::optional<StatedNetwork> stated_network(std::string_view notes, std::string_
 
 namespace {
 
-/// Jean Zay's nodes of 8 A100 have four links of Omni-Path, 100 Gbit/s each. Source: bigscience
-/// train/tr11-176B-ml/README.md, "4 OmniPath links".
-std::optional<StatedNetwork> network_of_repository(std::string_view repository) {
-  constexpr int links = 4;
-  constexpr double bytes_of_link = 100e9 / 8;
-  if (repository != "bigscience-workshop/bigscience") return std::nullopt;
-  return StatedNetwork{.rate = {links * bytes_of_link}, .adapters = links};
+/// bigscience's runs are on Jean Zay.
+std::optional<std::string_view> cluster_of_repository(std::string_view repository) {
+  if (repository == "bigscience-workshop/bigscience") return "a100_80gb_jean_zay";
+  return std::nullopt;
 }
 
 void connect(const StatedNetwork& stated, Interconnect& network) {
@@ -159,17 +160,17 @@ void seat(std::int64_t gpus, HardwareProfile& profile) {
 }  // namespace
 
 std::optional<PublishedMachine> published_machine(const PublishedRow& row) {
-  const auto cluster = cluster_of(row.gpu);
+  const auto own = cluster_of_repository(repository_of(row));
+  const auto cluster = own ? own : cluster_of(row.gpu);
   if (!cluster) return std::nullopt;
   PublishedMachine machine{.profile = find_hardware_profile(*cluster, "gpu")};
   HardwareProfile& profile = machine.profile;
   machine.assumed.push_back(fmt::format("figures of {}", *cluster));
   if (row.gpus_per_node) seat(*row.gpus_per_node, profile);
   const int in_node = std::max(1, profile.ranks_per_node);
-  auto network = stated_network(row.network_notes, row.gpu, in_node);
-  if (!network) network = network_of_repository(repository_of(row));
+  const auto network = stated_network(row.network_notes, row.gpu, in_node);
   if (network && profile.interconnect) connect(*network, *profile.interconnect);
-  if (!network && row.gpus.value_or(1) > in_node)
+  if (!network && !own && row.gpus.value_or(1) > in_node)
     machine.assumed.emplace_back("the network of that cluster");
   return machine;
 }

@@ -107,10 +107,17 @@ bool divides_sequence(const PublishedRow& row, const TrainingStack& stack) {
 }
 
 /// Megatron-LM's --tp-comm-overlap. Compute waits for the sums of torchtitan's asynchronous tensor
-/// parallelism, which hides little: 829 tokens a second without it, 876 with it (torchtitan
-/// benchmarks/llama3_h100_202412_torchtitan.md, table 4).
+/// parallelism, which saves the copies but hides little communication: 829 tokens a second without
+/// it, 876 with it (torchtitan benchmarks/llama3_h100_202412_torchtitan.md, table 4).
 bool overlaps_sums(const PublishedRow& row, const TrainingStack& stack) {
   return stack.overlaps_sums || has_word(row.strategy, "tp-comm");
+}
+
+/// Fused kernels of asynchronous tensor parallelism read and write each piece in place. Source:
+/// PyTorch torch/distributed/_symmetric_memory (_fused_all_gather_matmul,
+/// _fused_matmul_reduce_scatter).
+bool copies_tokens(const PublishedRow& row, const TrainingStack& stack) {
+  return stack.tokens_come_second && !has_word(row.strategy, "async");
 }
 
 /// Sequences that cannot be shared.
@@ -321,7 +328,8 @@ class SetupBuilder {
                       .tokens = batches_of(row_)->of_micro_batch * *row_.seq,
                       .hidden = *row_.hidden,
                       .divides_sequence = divides_sequence(row_, stack_),
-                      .overlaps = overlaps_sums(row_, stack_)};
+                      .overlaps = overlaps_sums(row_, stack_),
+                      .tokens_come_second = copies_tokens(row_, stack_)};
     if (result_.pipeline)
       result_.pipeline->shared_gradient = Bytes{result_.pipeline->shared_gradient.count / ranks};
   }
@@ -429,8 +437,9 @@ class SetupBuilder {
     if (result_.waits.each_launch) result_.assumed.emplace_back("CUDA_LAUNCH_BLOCKING=1");
     result_.unfused_loss = stack_.unfused_loss;
     result_.float8 = float8_of(row_, stated_.sharding);
-    result_.float8.precise_sums =
-        efficiency_of(result_.profile.compute_capability).matmul.precise_sums;
+    const DeviceEfficiency& efficiency = efficiency_of(result_.profile.compute_capability);
+    result_.float8.precise_sums = efficiency.matmul.precise_sums;
+    result_.float8.transposed_casts = efficiency.memory.transposed_casts;
     if (result_.float8.casts != Float8Casts::none)
       result_.assumed.push_back(
           fmt::format("linear layers of blocks in FP8, {} scaling", name_of(result_.float8.casts)));

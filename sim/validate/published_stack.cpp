@@ -127,6 +127,7 @@ TrainingStack torchtitan() {
           .optimizer = OptimizerImplementation::fused,
           .reduced_in = Dtype::float32,
           .divides_sequence = true,
+          .tokens_come_second = true,
           .traces_ring = true,
           .torchtitan_attention = true,
           .float8 = {.casts = Float8Casts::compiled, .gathers_casts = true},
@@ -134,7 +135,8 @@ TrainingStack torchtitan() {
           .source =
               "torchtitan 820504e, models/llama3/parallelize_llama.py (apply_tp, "
               "apply_compile), models/llama3/model.py (Attention), "
-              "components/loss.py, optimizer.py, docs/float8.md"};
+              "components/loss.py, optimizer.py, docs/float8.md; PyTorch "
+              "torch/distributed/_functional_collectives.py"};
 }
 
 /// The loss is not compiled, because that led to errors of CUDA. AdamW is not fused by default.

@@ -50,6 +50,7 @@ struct TrainingStack {
   /// Of tensor parallelism (sim/megatron/tensor_parallel.h).
   bool divides_sequence = false;
   bool overlaps_sums = false;
+  bool tokens_come_second = false;
   bool traces_ring = false;  ///< ring attention is part of what torch.compile traces
   double dropout = 0;
   bool eager_attention = false;             ///< where the row does not say

@@ -76,6 +76,16 @@ TEST_F(OneLayer, ScalesOfRowsCastTwiceAndScaleBehindTheBackward) {
             (Moved{forward, 0, of_input, 0, of_weight, 0}));
 }
 
+/// At half the rate the cast across the rows takes as long as 6 bytes for its 3, behind the 2 of
+/// the largest value: 8 in the place of 5. The casts along the rows stay.
+TEST_F(OneLayer, CastsAcrossTheRowsAreSlowWhereTheyAreWrittenTransposed) {
+  add_layer("model.layers.0.mlp.down_proj");
+  const std::int64_t of_input = 64 * 16 * 3 + 16 * 32 * 8 + 64 * 32 * 4;
+  const std::int64_t of_weight = 64 * 16 * 8 + 64 * 32 * 8 + 16 * 32 * 4;
+  EXPECT_EQ(cast({.casts = Float8Casts::rowwise, .transposed_casts = 0.5}),
+            (Moved{64 * 32 * 3, 0, of_input, 0, of_weight, 0}));
+}
+
 TEST_F(OneLayer, ScalesOfTheValuesTakeAPassMore) {
   add_layer("model.layers.0.mlp.down_proj");
   EXPECT_EQ(cast({.casts = Float8Casts::current}), (Moved{64 * 32 * 6, 0, 64 * 16 * 6, 0, 0}));
@@ -149,6 +159,12 @@ TEST(Float8, PreciseSumsAreSlowOnHopper) {
   EXPECT_GE(efficiency_of(90).matmul.precise_sums, 1 / 1.2);
   EXPECT_LE(efficiency_of(90).matmul.precise_sums, 1 / 1.1);
   EXPECT_EQ(efficiency_of(100).matmul.precise_sums, 1);
+}
+
+/// github.com/pytorch/pytorch issue 149982, an H100: 0.6 to 0.7 of 2.0 to 2.2 TB/s.
+TEST(Float8, TransposedCastsAreSlowOnHopper) {
+  EXPECT_GE(efficiency_of(90).memory.transposed_casts, 0.6 / 2.2);
+  EXPECT_LE(efficiency_of(90).memory.transposed_casts, 0.7 / 2.0);
 }
 
 TEST(Float8, GathersOfBlocksAreHalfAsLarge) {

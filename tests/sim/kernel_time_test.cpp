@@ -142,6 +142,21 @@ TEST(AttentionTime, ReachesHalfItsShareAtTheHalfLength) {
             5'120_us + 2_us);
 }
 
+TEST(AttentionTime, TheClockFollowsTheCubeRootOfThePowerLimit) {
+  // 1,024 us at full clock; an eighth of the power halves the clock, and twice the power keeps it.
+  DeviceEfficiency all = efficiency();
+  all.attention.front().power = {800};
+  RooflineFigures capped = device;
+  const DeviceWork work = attention(10, 1000, WorkKind::attention_forward);
+  capped.power_limit = {100};
+  EXPECT_EQ(work_time(work, capped, all), 2'048_us + 2_us);
+  capped.power_limit = {1600};
+  EXPECT_EQ(work_time(work, capped, all), 1'024_us + 2_us);
+  capped.power_limit = {100};
+  EXPECT_EQ(work_time(work, capped, efficiency()), 1'024_us + 2_us);  // of a limit not known
+  EXPECT_EQ(work_time(work, device, all), 1'024_us + 2_us);
+}
+
 TEST(AttentionTime, FewBlocksLeaveMultiprocessorsIdle) {
   // One head of 512 queries is 4 blocks of 128 on 10 multiprocessors; 512 of 1512 keys' share:
   // 512 x 512 x 256 flops / (10e12 x 0.5 x 512 / 1512 x 0.4) = 99.09 us.

@@ -25,6 +25,8 @@ TEST(PublishedNetwork, IsThatOfAllAdaptersOfANode) {
   EXPECT_DOUBLE_EQ(
       gigabits(stated_network("2.4TB/s HBM2e, 400Gb/s RDMA per GPU, 500 W", "H100", 8)), 3200);
   EXPECT_DOUBLE_EQ(gigabits(stated_network("800 Gb/s inter-node taken from", "A100", 8)), 800);
+  EXPECT_DOUBLE_EQ(gigabits(stated_network("2x40.5Gb/s a node", "A100", 8)), 81);
+  EXPECT_DOUBLE_EQ(gigabits(stated_network("table 2. 400 Gb/s a node", "A100", 8)), 400);
 }
 
 TEST(PublishedNetwork, IsThatOfTheGpuInBrackets) {

@@ -244,6 +244,53 @@ TEST(PublishedTensorParallel, SumsThatOverlapHaveALaneOfTheirOwn) {
   EXPECT_EQ(record.subject, wait.subject);
 }
 
+/// torch.cat of torch.chunk along the tokens of (sequence, token, column): 2 x 8 numbers of 16 bits
+/// are read and written before they are reduced in parts, and once more when they are gathered. In
+/// float8 the gather moves 8-bit numbers.
+TEST(PublishedTensorParallel, TokensThatComeSecondAreCopiedAroundTheirSum) {
+  const TensorParallel tensor{
+      .ranks = 4, .tokens = 2, .hidden = 8, .divides_sequence = true, .tokens_come_second = true};
+  const auto copied = [](const Schedule& schedule) {
+    std::vector<std::int64_t> bytes;
+    for (const HostAction& action : schedule.program.actions) {
+      const Operation& op = schedule.operations[action.subject];
+      if (op.work != Operation::no_work && schedule.works[op.work].kind == WorkKind::copy)
+        bytes.push_back(schedule.works[op.work].bytes.count);
+    }
+    return bytes;
+  };
+  const Schedule schedule = with_tensor_parallel(norm_and_product(), tensor);
+  std::vector<OperationKind> kinds;
+  for (const HostAction& action : schedule.program.actions)
+    kinds.push_back(schedule.operations[action.subject].kind);
+  using enum OperationKind;
+  EXPECT_THAT(kinds, ::testing::ElementsAre(compute, compute, compute, reduce_scatter, all_gather,
+                                            compute));
+  EXPECT_THAT(copied(schedule), ::testing::ElementsAre(64, 64));
+  const Schedule float8 =
+      with_float8(schedule, {.casts = Float8Casts::compiled, .gathers_casts = true});
+  EXPECT_THAT(copied(float8), ::testing::ElementsAre(64, 32));
+  const Schedule rowwise = with_float8(schedule, {.casts = Float8Casts::rowwise});
+  EXPECT_THAT(copied(rowwise), ::testing::ElementsAre(64, 64));
+  TensorParallel first = tensor;
+  first.tokens_come_second = false;
+  EXPECT_THAT(copied(with_tensor_parallel(norm_and_product(), first)), ::testing::IsEmpty());
+}
+
+TEST(PublishedTensorParallel, AsynchronousTensorParallelismCopiesNothing) {
+  PublishedRow row = small_row();
+  row.source = "pytorch/torchtitan";
+  row.strategy = "FSDP2 2 x TP 2 (vanilla TP)";
+  EXPECT_TRUE(published_scenario(row).tensor.tokens_come_second);
+  for (const char* words : {"FSDP2 2 x TP 2 (async TP)", "FSDP2 2 x TP2 AsyncTP"}) {
+    row.strategy = words;
+    EXPECT_FALSE(published_scenario(row).tensor.tokens_come_second);
+  }
+  row.source = "NVIDIA-NeMo/Megatron-Bridge";
+  row.strategy = "DDP+dist.optimizer TP2";
+  EXPECT_FALSE(published_scenario(row).tensor.tokens_come_second);
+}
+
 TEST(PublishedTensorParallel, StacksSayWhetherTheyDivideAndOverlap) {
   PublishedRow row = small_row();
   EXPECT_FALSE(published_scenario(row).tensor.divides_sequence);
