@@ -165,7 +165,8 @@ TEST(MeasuredKernels, ConvolutionsForward) {
 /// LSTM and plain networks in float32 as PyTorch 1.11 timed them, the later of two versions
 /// (github.com/xwang233/code-snippet, cudnn-rnn-bench-62143). Layers, steps, batch, inputs, hidden
 /// numbers; ms forward and backward. The GPU is not named: times of such small steps depend little
-/// on it. Rows with 0 are left out: cuDNN's small kernels lose to its own older ones there.
+/// on it. A forward of 0 is left out: more than 128 hidden numbers, where torch asked for
+/// cuDNN's persistent kernel, and lost by it.
 struct RecurrentRow {
   std::int64_t gates, steps, batch, input, hidden, layers;
   double forward_ms, backward_ms;
@@ -203,7 +204,7 @@ TEST(MeasuredKernels, RecurrentNetworks) {
       errors.push_back(std::abs(predicted.seconds() * 1e3 / measured_ms - 1));
     }
   ASSERT_EQ(errors.size(), 26U);
-  EXPECT_LT(mean(errors), 0.3);
+  EXPECT_LT(mean(errors), 0.19);
 }
 
 }  // namespace
