@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/recording/event_log.h"
+
 namespace shardscope {
 namespace {
 
@@ -31,6 +33,13 @@ std::int64_t places_of(const RecordedTensor& tensor) {
 
 bool has_channels_last(const RecordedTensor& tensor) {
   return tensor.strides.size() == tensor.sizes.size() && tensor.strides[1] == 1;
+}
+
+/// No more than a log has; a damaged one may.
+std::int64_t times(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? LogLine::largest
+                                                : std::min(product, LogLine::largest);
 }
 
 /// Input, weight and output; `results` of a backward: the gradients of the first two that are
@@ -79,13 +88,19 @@ bool is_plain_product(const Convolution& layer) {
          bytes_of(places, layer.input.dtype).count % piece == 0;
 }
 
+/// One tensor says so for all of them. With one place both layouts are the same.
+bool lies_last(const Convolution& layer) {
+  return has_channels_last(layer.input) || has_channels_last(layer.weight) ||
+         has_channels_last(layer.output) ||
+         (places_of_image(layer.input) == 1 && places_of_image(layer.output) == 1);
+}
+
 /// What a product's kernel takes and makes.
 ConvolutionShape shape_of(const Convolution& layer) {
   ConvolutionShape shape{
       .channels = std::max<std::int64_t>(1, layer.input.sizes[1] / layer.groups()),
       .backward = layer.backward};
-  const bool lies_well = has_channels_last(layer.input) || has_channels_last(layer.weight) ||
-                         has_channels_last(layer.output) || is_plain_product(layer);
+  const bool lies_well = lies_last(layer) || is_plain_product(layer);
   if (lies_well) return shape;
   constexpr std::int32_t tensors_of_product = 3;
   shape.rearrangements = tensors_of_product * static_cast<std::int32_t>(layer.products());
@@ -102,10 +117,9 @@ MatmulShape product_of(const Convolution& layer) {
       .m = places_of(layer.transposed ? layer.input : layer.output),
       .n = std::max<std::int64_t>(1, layer.weight.sizes[0] / groups),
       .k = layer.weight.elements() / std::max<std::int64_t>(1, layer.weight.sizes[0])};
-  const bool is_by_image = is_plain_product(layer) && !has_channels_last(layer.input) &&
-                           !has_channels_last(layer.weight) && !has_channels_last(layer.output);
+  const bool is_by_image = is_plain_product(layer) && !lies_last(layer);
   if (!is_by_image) return product;
-  product.batch *= layer.input.sizes[0];
+  product.batch = times(product.batch, layer.input.sizes[0]);
   product.m = places_of_image(layer.input);
   return product;
 }
@@ -118,12 +132,10 @@ std::int64_t gates_of(std::int64_t mode) {
              : 1;
 }
 
-/// Hidden numbers up to which torch asks for one kernel that keeps all weights. Source:
-/// use_rnn_persist_small_h in torch's aten/src/ATen/native/cudnn/RNN.cpp.
-std::int64_t most_hidden_of_persistent(std::int64_t gates, bool backward) {
-  if (gates == 1) return backward ? 256 : 384;
-  return backward ? 128 : 192;
-}
+/// Hidden numbers up to which one kernel keeps all weights. torch asks for it in forwards up to 192
+/// and 384, too (use_rnn_persist_small_h in aten/src/ATen/native/cudnn/RNN.cpp), but published
+/// times of these are those of the other kernels or longer.
+std::int64_t most_hidden_of_persistent(std::int64_t gates) { return gates == 1 ? 256 : 128; }
 
 /// [layers, batch, hidden], which stands among the inputs.
 std::int64_t batch_of(const RecordedCall& call, const RecurrentShape& shape) {
@@ -161,7 +173,7 @@ std::optional<DeviceWork> convolution_of(const RecordedCall& call) {
   constexpr std::int64_t least_channels = 8;
   if (layer->groups() > 1 && layer->weight.sizes[1] < least_channels) return std::nullopt;
   MatmulShape product = product_of(*layer);
-  product.batch *= layer->products();
+  product.batch = times(product.batch, layer->products());
   product = possible(product);
   if (product.batch == 0) return std::nullopt;
   return DeviceWork{.kind = WorkKind::matmul,
@@ -195,7 +207,7 @@ std::optional<DeviceWork> recurrent_of(const RecordedCall& call) {
   const bool is_packed = sizes.size() == 2;
   if (is_packed) {
     shape.batch = std::clamp<std::int64_t>(batch_of(call, shape), 1, most);
-    shape.steps = (sizes[0] + shape.batch - 1) / shape.batch;
+    shape.steps = (std::min(sizes[0], LogLine::largest) + shape.batch - 1) / shape.batch;
   } else {
     const bool is_first = call.flags[batch_first];
     shape.steps = sizes[is_first ? 1 : 0];
@@ -209,7 +221,7 @@ std::optional<DeviceWork> recurrent_of(const RecordedCall& call) {
     return std::nullopt;
   shape.persistent = !is_packed && number(projection) == 0 &&
                      call.inputs.front().dtype != Dtype::float64 &&
-                     shape.hidden <= most_hidden_of_persistent(shape.gates, is_backward);
+                     shape.hidden <= most_hidden_of_persistent(shape.gates);
   return DeviceWork{.kind = WorkKind::matmul,
                     .dtype = call.inputs.front().dtype,
                     .recurrent = shape,

@@ -158,6 +158,9 @@ TEST(WorkOf, AConvolutionWhoseChannelsAreNotLastCopiesItsTensors) {
       shape(forward, "bf16[2,8,16,16];bf16[32,8,1,1];_;_;_;1;False;False;True", "bf16[2,32,16,16]");
   EXPECT_EQ(plain.convolution.rearrangements, 0);
   EXPECT_EQ(plain.matmul, (MatmulShape{.batch = 2, .m = 256, .n = 32, .k = 8}));
+  const DeviceWork one_place =
+      shape(forward, "bf16[2,8,1,1];bf16[32,8,1,1];_;_;_;1;False;False;True", "bf16[2,32,1,1]");
+  EXPECT_EQ(one_place.convolution.rearrangements, 0);
   const DeviceWork uneven =
       shape(forward, "bf16[2,8,3,3];bf16[32,8,1,1];_;_;_;1;False;False;True", "bf16[2,32,3,3]");
   EXPECT_EQ(uneven.convolution.rearrangements, 3);

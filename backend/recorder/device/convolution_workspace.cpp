@@ -25,6 +25,8 @@ std::int64_t bytes_of(const std::vector<std::int64_t>& sizes, std::int64_t eleme
 std::int64_t workspace_of(const PlannedConvolution& convolution) {
   const auto& [input, weight, output, element, channels_last] = convolution;
   if (input.size() < 3 || weight.size() < 3 || output.size() < 3) return 0;
+  const bool has_groups = input[1] != weight[1];
+  if (has_groups) return 0;
   const bool has_few_channels = weight[1] * element < piece;
   if (channels_last) {
     if (!has_few_channels) return 0;

@@ -16,9 +16,9 @@ struct PlannedConvolution {
 /// Kernels of tensor cores want channels last: input, output, and a weight of more than one place
 /// are copied where theirs are not, and 16 bytes more. A kernel of one place takes an image as the
 /// matrix that it is, where its rows are whole pieces of 16 bytes. Where channels are last, but do
-/// not fill 16 bytes, input and weight are copied with channels that do. Of 76 convolutions of
-/// cuDNN 9.19 on an H100 (tests/data/cudnn/convolutions.csv), forward and two gradients each; parts
-/// of sums that gradients of weights add up are not known, and count as nothing.
+/// not fill 16 bytes, input and weight are copied with channels that do. Read off 76 convolutions
+/// of cuDNN 9.19 on an H100 (tests/data/cudnn/convolutions.csv), none of which has groups. Partial
+/// sums of gradients of weights count as 0, and so do convolutions with groups.
 std::int64_t workspace_of(const PlannedConvolution& convolution);
 
 }  // namespace shardscope::recorder

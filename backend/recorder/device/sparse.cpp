@@ -49,6 +49,9 @@ Rows rows_of(const SparseMatrix& matrix) {
   if (matrix.ends == nullptr || matrix.places == nullptr || matrix.elements > most_computed ||
       matrix.rows > most_computed)
     return {};
+  if (matrix.rows == 0 || matrix.begin_of(0) != 0 ||
+      matrix.end_of(matrix.rows - 1) != matrix.elements)
+    return {};  // nobody computed them
   Rows rows(static_cast<std::size_t>(matrix.rows));
   for (std::int64_t row = 0; row < matrix.rows; ++row) {
     const std::int64_t begin = matrix.begin_of(row), end = matrix.end_of(row);

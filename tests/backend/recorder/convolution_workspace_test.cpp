@@ -63,7 +63,9 @@ TEST(ConvolutionWorkspace, OfForwardsIsThatOfCudnnOnAnH100) {
     said += ours;
     wanted += real;
   }
-  EXPECT_EQ(exact, 69U);
+  // Not: two of 3 x 3 that want the output's copy no more, one of stride 2 the same, two patches of
+  // 16 x 16 in float32 that want nothing, two in bfloat16 that want parts of sums.
+  EXPECT_GE(exact, 69U);
   EXPECT_NEAR(static_cast<double>(said), static_cast<double>(wanted),
               0.05 * static_cast<double>(wanted));
 }
@@ -89,6 +91,13 @@ TEST(ConvolutionWorkspace, HoldsCopiesWithChannelsLast) {
                           .channels_last = true}),
             0);
   EXPECT_EQ(workspace_of({}), 0);
+  // Of convolutions with groups nothing is known.
+  EXPECT_EQ(workspace_of({.input = {8, 64, 56, 56},
+                          .weight = {64, 1, 3, 3},
+                          .output = {8, 64, 56, 56},
+                          .element = 2,
+                          .channels_last = true}),
+            0);
 }
 
 }  // namespace
