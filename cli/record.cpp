@@ -187,7 +187,7 @@ Error nothing_recorded(const fs::path& folder, int exit_code) {
                       "nothing was recorded: the command ended with exit code {} before it used a "
                       "CUDA device",
                       exit_code),
-                  .way_out = "what it said itself stands above",
+                  .way_out = "its own message is above",
                   .code = ExitCode::outside});
   return Error({.where = folder.string(),
                 .what = "the command used no CUDA device",
@@ -313,7 +313,10 @@ ExitCode run_record(const RecordOptions& options) {
   const int code = run_recorded(command);
   // A script may end with this code, too; it has a log then.
   if (code == refused && main_logs(command.folder, {}).empty()) return ExitCode::outside;
-  if (code == interrupted && main_logs(command.folder, {}).empty()) return ExitCode::interrupted;
+  if (code == interrupted && main_logs(command.folder, {}).empty()) {
+    options.output.note("nothing was recorded: interrupted before the command used a CUDA device");
+    return ExitCode::interrupted;
+  }
   RecordingSettings facts{.command = options.command,
                           .place = {.world = world, .rank = ranks.front()},
                           .ranks = ranks,
@@ -322,7 +325,9 @@ ExitCode run_record(const RecordOptions& options) {
                           .exit_code = code,
                           .tokens = tokens};
   keep_main_logs(command.folder, facts);
-  if (code != 0)
+  if (code == interrupted)
+    options.output.note("interrupted; what the command did until then is recorded");
+  else if (code != 0)
     options.output.note(
         fmt::format("the command ended with exit code {}; what it did is recorded", code));
   const std::vector<RecordedRun> runs =
@@ -336,8 +341,8 @@ ExitCode run_record(const RecordOptions& options) {
       std::ranges::all_of(runs, [](const RecordedRun& one) { return one.recording.is_whole; });
   if (code == 0 && !is_whole)
     options.output.note(
-        "the recording has no end: its disk was full, or the process was killed or replaced; what "
-        "is there is predicted");
+        "the recording has no end: the disk was full, or the process was killed or replaced; the "
+        "part that is there is predicted");
   if (code != 0 || !is_whole) return ExitCode::outside;
   return run.prediction.summary.fits ? ExitCode::done : ExitCode::no;
 }
@@ -351,29 +356,28 @@ void declare_record(Command& command) {
   command.option("--cluster", options->cluster,
                  {"FILE|NAME", "hardware profile of GPUs (default: h100_sxm)"});
   command.option("--world", options->world,
-                 {"N", "ranks of the job, for which one process stands (default: 1)"});
-  command.option("--rank", options->rank, {"R", "which of them it is (default: 0)"});
+                 {"N", "number of ranks of the job; one process represents them (default: 1)"});
+  command.option("--rank", options->rank, {"R", "the rank to record (default: 0)"});
   command.option(
       "--ranks", options->ranks,
       {"R,...",
-       "several of them, each in a process of its own, which send each other their data: "
-       "one of each pipeline stage, say"});
+       "the ranks to record, one process each; they exchange their data. Example: one rank of each "
+       "pipeline stage"});
   command.option(
       "--time", options->time,
       {"zero|sync|model",
-       "work on the device ends at once, when the host waits for it, or when it would on "
-       "--cluster; decides which blocks the caching allocator can use again (default: "
-       "zero)"});
+       "when work on the device ends: at once; when the host waits for it; or when it would end on "
+       "--cluster. This decides when the caching allocator can reuse a block (default: zero)"});
   command.option("--tokens-per-batch", options->tokens,
-                 {"N", "tokens of a step of all ranks, for the throughput"});
+                 {"N", "tokens of one step of all ranks, for the throughput"});
   command.option(
       "--beside", options->beside,
       {"FOLDER",
-       "an earlier recording of the command, for another --cluster or --time: says whether both do "
-       "the same in the same order"});
+       "an earlier recording of the command with another --cluster or --time; the answer says "
+       "whether both recordings have the same operations in the same order"});
   command.flag("--model-only", options->model_only,
-               "record nothing: the command is export_model.py, for a model that asks which GPU "
-               "there is");
+               "record nothing; gives export_model.py a GPU, for a model that asks which GPU it "
+               "has");
   command.option("-o", options->folder, {"PATH", "run folder (default: one under runs/)"});
   declare_output_options(command, options->output);
   command.examples(

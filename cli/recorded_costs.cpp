@@ -61,22 +61,15 @@ Duration dispatch_time(const HardwareProfile& profile) {
 }  // namespace
 
 Duration RecordedCosts::call(const Fields& fields) const {
-  const std::string_view inputs = fields[2];
   const std::string name = fields[0] == "node" ? std::string(fields[1]) : operator_name(fields[1]);
-  return model_.work_time(work_of({.name = name,
-                                   .inputs = tensors_of(inputs),
-                                   .outputs = tensors_of(fields[3]),
-                                   .flags = flags_of(inputs)},
-                                  static_cast<int>(number_of(fields[4]))));
+  return model_.work_time(
+      work_of(recorded_call(name, fields[2], fields[3]), static_cast<int>(number_of(fields[4]))));
 }
 
 /// Of an operator on the host's tensors; little work takes the time to dispatch it.
 Duration RecordedCosts::host(const Fields& fields) const {
-  const Bytes moved = host_work_of({.name = operator_name(fields[1]),
-                                    .inputs = tensors_of(fields[2]),
-                                    .outputs = tensors_of(fields[3]),
-                                    .flags = {}})
-                          .bytes;
+  const Bytes moved =
+      host_work_of(recorded_call(operator_name(fields[1]), fields[2], fields[3])).bytes;
   if (moved < eager::least_host_work) return dispatch_time(profile_);
   return launch_time(profile_) + model_.host_time(moved, world_);
 }

@@ -16,6 +16,7 @@
 #include "cli/terminal.h"
 #include "core/base/error.h"
 #include "core/format/atomic_file.h"
+#include "core/format/is_there.h"
 #include "core/format/json_reader.h"
 #include "core/schedule/host_layout.h"
 #include "sim/allocator/allocator_settings.h"
@@ -23,6 +24,13 @@
 #include "sim/engine/peer_arrivals.h"
 
 namespace shardscope {
+void require_recording(const std::filesystem::path& folder) {
+  if (is_there(folder / "recording.json")) return;
+  throw Error({.where = folder.string(),
+               .what = "no recording is there",
+               .way_out = "give the folder that `shardscope record -o FOLDER` has left"});
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -32,6 +40,7 @@ constexpr std::string_view schema = "shardscope.recording/1";
 fs::path settings_file(const fs::path& folder) { return folder / "recording.json"; }
 
 RecordingSettings read_settings(const fs::path& folder) {
+  require_recording(folder);
   const JsonValue file = JsonValue::read_file(settings_file(folder));
   if (file.at("schema").string() != schema)
     throw file.at("schema").error("is another version's", "record again");
@@ -235,7 +244,10 @@ std::vector<std::string> doubts(const RecordingSettings& facts, const Recording&
   if (recording.tuning_kernels > 0)
     texts.push_back(
         fmt::format("{} launches that tune kernels are left out", recording.tuning_kernels));
-  if (!recording.is_whole) texts.emplace_back("the script did not end by itself");
+  if (!recording.is_whole)
+    texts.emplace_back(
+        "the recording has no end (the script was killed, the disk was full, or the file was cut): "
+        "the part that is there is predicted");
   if (recording.schedule.steps.size() < 2)
     texts.emplace_back("only one step was recorded, which the first allocations are in");
   return texts;

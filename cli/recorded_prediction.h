@@ -36,6 +36,9 @@ struct RecordedRun {
   Prediction prediction;  ///< without the schedule
 };
 
+/// Throws Error where nothing was recorded.
+void require_recording(const std::filesystem::path& folder);
+
 /// Of one of the recorded ranks.
 std::filesystem::path events_file(const std::filesystem::path& folder,
                                   const RecordingSettings& settings);

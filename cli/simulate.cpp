@@ -326,6 +326,7 @@ ExitCode run_megatron(const SimulateOptions& options) {
 
 /// What `record` left, on its own cluster or another one.
 ExitCode run_recording(const SimulateOptions& options) {
+  require_recording(*options.recording);
   const HardwareChoice hardware =
       require_hardware(options.cluster.value_or(RunFolder{*options.recording}.hardware().string()));
   std::vector<RecordedRun> runs =

@@ -243,6 +243,7 @@ pid_t start(const RecordedCommand& command, Variables variables, int rank) {
   if (error != 0)
     throw Error({.where = arguments.front(),
                  .what = "cannot be started: " + std::generic_category().message(error),
+                 .way_out = "check the command after --",
                  .code = ExitCode::outside});
   return child;
 }

@@ -41,6 +41,7 @@ enum class LogKind : std::uint8_t {
   phase,
   purpose,
   tuning,
+  graph,
   unknown,
   invented,
   asked,

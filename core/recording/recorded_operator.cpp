@@ -14,33 +14,37 @@
 #include "core/pytorch/engine/operator_kind.h"
 #include "core/pytorch/runtimes/record/operator_work.h"
 #include "core/recording/event_log.h"
+#include "core/recording/recorded_layers.h"
 
 namespace shardscope {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Dtype>, 16> dtypes{
-    {{"f32", Dtype::float32},
-     {"bf16", Dtype::bfloat16},
-     {"f16", Dtype::float16},
-     {"f64", Dtype::float64},
-     {"i64", Dtype::int64},
-     {"i32", Dtype::int32},
-     {"bool", Dtype::boolean},
-     {"u8", Dtype::uint8},
-     {"i8", Dtype::int8},
-     {"Short", Dtype::int16},
-     {"UInt16", Dtype::int16},
-     {"UInt32", Dtype::int32},
-     {"UInt64", Dtype::uint64},
-     // As numbers of as many bytes; the last one has twice as many.
-     {"ComplexHalf", Dtype::float32},
-     {"ComplexFloat", Dtype::int64},
-     {"ComplexDouble", Dtype::int64}}};
+struct NamedDtype {
+  std::string_view name;
+  Dtype dtype;
+  int parts = 1;
+};
+constexpr std::array<NamedDtype, 16> dtypes{{{"f32", Dtype::float32},
+                                             {"bf16", Dtype::bfloat16},
+                                             {"f16", Dtype::float16},
+                                             {"f64", Dtype::float64},
+                                             {"i64", Dtype::int64},
+                                             {"i32", Dtype::int32},
+                                             {"bool", Dtype::boolean},
+                                             {"u8", Dtype::uint8},
+                                             {"i8", Dtype::int8},
+                                             {"Short", Dtype::int16},
+                                             {"UInt16", Dtype::int16},
+                                             {"UInt32", Dtype::int32},
+                                             {"UInt64", Dtype::uint64},
+                                             {"ComplexHalf", Dtype::float16, 2},
+                                             {"ComplexFloat", Dtype::float32, 2},
+                                             {"ComplexDouble", Dtype::float64, 2}}};
 
-Dtype dtype_of(std::string_view name) {
-  for (const auto& [known, dtype] : dtypes)
-    if (known == name) return dtype;
-  return Dtype::uint8;
+NamedDtype dtype_of(std::string_view name) {
+  for (const NamedDtype& known : dtypes)
+    if (known.name == name) return known;
+  return {name, Dtype::uint8};
 }
 
 std::vector<std::int64_t> numbers_of(std::string_view text) {
@@ -56,6 +60,15 @@ std::vector<std::int64_t> numbers_of(std::string_view text) {
   return numbers;
 }
 
+template <class Function>
+void for_each_argument(std::string_view description, const Function& function) {
+  for (std::size_t begin = 0; begin < description.size();) {
+    const std::size_t end = std::min(description.find(';', begin), description.size());
+    function(description.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
+
 /// "bf16[4,8]/8,1"; none of a number or what is not defined.
 std::optional<RecordedTensor> tensor_of(std::string_view word) {
   const std::size_t open = word.find('['), close = word.find(']');
@@ -67,11 +80,31 @@ std::optional<RecordedTensor> tensor_of(std::string_view word) {
     tensor.on_device = false;
     type.remove_prefix(colon + 1);
   }
-  tensor.dtype = dtype_of(type);
+  const NamedDtype named = dtype_of(type);
+  tensor.dtype = named.dtype;
+  tensor.parts = named.parts;
   tensor.sizes = numbers_of(word.substr(open + 1, close - open - 1));
   if (word.size() > close + 1 && word[close + 1] == '/')
     tensor.strides = numbers_of(word.substr(close + 2));
   return tensor;
+}
+
+std::vector<bool> flags_of(std::string_view description) {
+  std::vector<bool> flags;
+  for_each_argument(description, [&](std::string_view word) {
+    if (word == "True" || word == "False") flags.push_back(word == "True");
+  });
+  return flags;
+}
+
+std::vector<std::int64_t> integers_of(std::string_view description) {
+  std::vector<std::int64_t> integers;
+  for_each_argument(description, [&](std::string_view word) {
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (error == std::errc() && end == word.data() + word.size()) integers.push_back(number);
+  });
+  return integers;
 }
 
 /// Of sizes that a damaged log may have; the largest number where it is too large.
@@ -135,15 +168,6 @@ AttentionShape attention_of(const RecordedCall& call, const eager::OperatorTrait
           .causal = is_causal(call)};
 }
 
-/// Zero where a damaged log has sizes that no memory holds.
-MatmulShape possible(const MatmulShape& shape) {
-  const auto [batch, m, n, k] =
-      std::array{static_cast<double>(shape.batch), static_cast<double>(shape.m),
-                 static_cast<double>(shape.n), static_cast<double>(shape.k)};
-  constexpr double most = 1e15;
-  return batch * (m * k + k * n + m * n) < most ? shape : MatmulShape{};
-}
-
 /// Of a product's factors and result.
 Bytes operand_bytes(const MatmulShape& shape, Dtype dtype) {
   const auto [batch, m, n, k] =
@@ -153,10 +177,6 @@ Bytes operand_bytes(const MatmulShape& shape, Dtype dtype) {
   return shardscope::bytes_of(
       static_cast<std::int64_t>(std::min(elements, static_cast<double>(LogLine::largest >> 4))),
       dtype);
-}
-
-Flops flops_of(const MatmulShape& shape) {
-  return {2 * product_of({shape.batch, shape.m, shape.n, shape.k})};
 }
 
 /// Of ncclDataType_t.
@@ -171,6 +191,18 @@ Dtype dtype_of_nccl(std::int64_t type) {
 
 }  // namespace
 
+MatmulShape possible(const MatmulShape& shape) {
+  const auto [batch, m, n, k] =
+      std::array{static_cast<double>(shape.batch), static_cast<double>(shape.m),
+                 static_cast<double>(shape.n), static_cast<double>(shape.k)};
+  constexpr double most = 1e15;
+  return batch * (m * k + k * n + m * n) < most ? shape : MatmulShape{};
+}
+
+Flops flops_of(const MatmulShape& shape) {
+  return {2 * product_of({shape.batch, shape.m, shape.n, shape.k})};
+}
+
 std::int64_t RecordedTensor::elements() const { return product_of(sizes); }
 
 Bytes RecordedTensor::bytes() const {
@@ -178,7 +210,7 @@ Bytes RecordedTensor::bytes() const {
   if (strides.size() == sizes.size())
     for (std::size_t i = 0; i < sizes.size(); ++i)
       if (strides[i] == 0 && sizes[i] > 0) count /= sizes[i];
-  return shardscope::bytes_of(count, dtype);
+  return shardscope::bytes_of(count, dtype) * parts;
 }
 
 std::vector<RecordedTensor> tensors_of(std::string_view description) {
@@ -202,16 +234,12 @@ std::string shapes_text(std::string_view description) {
   return text;
 }
 
-std::vector<bool> flags_of(std::string_view description) {
-  std::vector<bool> flags;
-  std::size_t begin = 0;
-  while (begin < description.size()) {
-    const std::size_t end = std::min(description.find(';', begin), description.size());
-    const std::string_view word = description.substr(begin, end - begin);
-    if (word == "True" || word == "False") flags.push_back(word == "True");
-    begin = end + 1;
-  }
-  return flags;
+RecordedCall recorded_call(std::string name, std::string_view inputs, std::string_view outputs) {
+  return {.name = std::move(name),
+          .inputs = tensors_of(inputs),
+          .outputs = tensors_of(outputs),
+          .flags = flags_of(inputs),
+          .numbers = integers_of(inputs)};
 }
 
 std::string operator_name(std::string_view recorded) {
@@ -269,41 +297,6 @@ bool writes_its_arguments(std::string_view name) {
   return name.ends_with(".out") || name.ends_with("_out");
 }
 
-/// Of N x channels x ...: the places of an image, over the batch.
-std::int64_t places_of(const RecordedTensor& tensor) {
-  const std::int64_t channels = std::max<std::int64_t>(1, tensor.sizes[1]);
-  return tensor.elements() / channels;
-}
-
-/// cuDNN's convolution as products, one for each group: places x (channels x kernel) by channels.
-/// A backward has one for each gradient that is asked for. Zero where a group has so few channels
-/// that no product is computed, and of other operators. Source: torch/utils/flop_counter.py.
-MatmulShape convolution_of(const RecordedCall& call) {
-  const bool is_backward = call.name == "aten.convolution_backward.default";
-  if (!is_backward && !call.name.starts_with("aten.cudnn_convolution")) return {};
-  const std::size_t first = is_backward ? 1 : 0;
-  if (call.inputs.size() < first + 2 || call.outputs.empty()) return {};
-  const RecordedTensor &input = call.inputs[first], &weight = call.inputs[first + 1],
-                       &output = is_backward ? call.inputs.front() : call.outputs.front();
-  if (input.sizes.size() < 3 || weight.sizes.size() < 3 || output.sizes.size() < 3) return {};
-  const bool is_transposed = is_backward ? !call.flags.empty() && call.flags.front()
-                                         : call.name.find("transpose") != std::string::npos;
-  const RecordedTensor& outside = is_transposed ? output : input;
-  const std::int64_t a_group = std::max<std::int64_t>(1, weight.sizes[1]);
-  const std::int64_t groups = std::max<std::int64_t>(1, outside.sizes[1] / a_group);
-  constexpr std::int64_t least_channels = 8;
-  if (groups > 1 && a_group < least_channels) return {};
-  std::int64_t gradients = 1;
-  if (is_backward)
-    gradients = std::ranges::count_if(
-        call.outputs, [](const RecordedTensor& one) { return one.sizes.size() > 2; });
-  const std::int64_t channels = std::max<std::int64_t>(1, weight.sizes[0] / groups);
-  return possible({.batch = groups * gradients,
-                   .m = places_of(is_transposed ? input : output),
-                   .n = channels,
-                   .k = weight.elements() / std::max<std::int64_t>(1, weight.sizes[0])});
-}
-
 /// Of a sparse factor the description has indices and values: no rows and columns.
 bool is_dense_product(const RecordedCall& call) {
   const std::size_t first = eager::first_factor(call.name, call.inputs.size());
@@ -330,6 +323,11 @@ MatmulShape matmul_of(const RecordedCall& call) {
 }
 
 DeviceWork work_of(RecordedCall call, int launches) {
+  for (const auto layer_of : {convolution_of, recurrent_of, batch_norm_of})
+    if (std::optional<DeviceWork> work = layer_of(call)) {
+      work->launches = std::max(1, launches);
+      return *work;
+    }
   const bool results_are_given = writes_its_arguments(call.name);
   if (results_are_given)
     call.inputs.resize(call.inputs.size() - std::min(call.inputs.size(), call.outputs.size()));
@@ -345,14 +343,6 @@ DeviceWork work_of(RecordedCall call, int launches) {
                                 : !call.inputs.empty() ? &call.inputs.front()
                                                        : nullptr;
   if (first != nullptr) work.dtype = first->dtype;
-  if (const MatmulShape shape = convolution_of(call); shape.batch > 0) {
-    work.kind = WorkKind::matmul;
-    work.is_convolution = true;
-    work.matmul = shape;
-    work.flops = flops_of(shape);
-    work.dtype = call.inputs.front().dtype;
-    return work;
-  }
   const bool is_product = work.kind == WorkKind::matmul && !call.has_product;
   if (is_product && call.inputs.size() > 1 && !is_dense_product(call)) {
     work.kind = WorkKind::pointwise;

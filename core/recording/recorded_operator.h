@@ -14,6 +14,7 @@ namespace shardscope {
 
 struct RecordedTensor {
   Dtype dtype = Dtype::float32;
+  int parts = 1;  ///< numbers of this dtype in an element: 2 of complex128
   std::vector<std::int64_t> sizes;
   std::vector<std::int64_t> strides;  ///< empty: contiguous
   bool on_device = true;
@@ -42,13 +43,18 @@ struct RecordedProduct {
 struct RecordedCall {
   std::string name;  ///< `operator_name`
   std::vector<RecordedTensor> inputs, outputs;
-  std::vector<bool> flags;  ///< its arguments that are true or false
+  std::vector<bool> flags;            ///< its arguments that are true or false
+  std::vector<std::int64_t> numbers;  ///< its arguments that are integers
   /// cuBLAS was asked for its product, which is an operation of its own.
   bool has_product = false;
 };
 
-/// The arguments of a description that are True or False.
-std::vector<bool> flags_of(std::string_view description);
+/// Of the descriptions of its arguments and results. `name` as `RecordedCall` has it.
+RecordedCall recorded_call(std::string name, std::string_view inputs, std::string_view outputs);
+
+/// Zero where a damaged log has sizes that no memory holds.
+MatmulShape possible(const MatmulShape& shape);
+Flops flops_of(const MatmulShape& shape);
 
 /// Of `launches` kernels of the call.
 DeviceWork work_of(RecordedCall call, int launches);

@@ -122,6 +122,8 @@ class Reader {
         return phase(line);
       case LogKind::tuning:
         return tuning(line);
+      case LogKind::graph:
+        return threads_.of(line.thread).play_graph(line.text(0) == "begin");
       case LogKind::unknown:
       case LogKind::invented:
       case LogKind::asked:

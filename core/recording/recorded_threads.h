@@ -36,7 +36,13 @@ struct RecordedThread {
   std::vector<OwnerId> modules;      ///< whose forward runs
   bool is_autograds = false;         ///< it runs nodes, and no module's forward but again
   int tuning = 0;                    ///< benchmarks of kernels, one inside the other
+  bool plays_graph = false;          ///< what it launches was captured
+  bool has_issued_graph = false;
 
+  void play_graph(bool plays) {
+    plays_graph = plays;
+    has_issued_graph = false;
+  }
   std::uint64_t serial() const { return running.empty() ? 0 : running.back().serial; }
 };
 

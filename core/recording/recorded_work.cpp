@@ -66,12 +66,9 @@ std::uint32_t RecordedWork::work_of_call(const RunningCall& call, std::int64_t o
   const auto [known, fresh] =
       works_.try_emplace({call.name, call.inputs, outputs, launches, call.has_product}, 0);
   if (!fresh) return known->second;
-  const std::string_view inputs = log_.text(call.inputs);
-  const RecordedCall described{.name = schedule_.names[call.name],
-                               .inputs = tensors_of(inputs),
-                               .outputs = tensors_of(log_.text(outputs)),
-                               .flags = flags_of(inputs),
-                               .has_product = call.has_product};
+  RecordedCall described =
+      recorded_call(schedule_.names[call.name], log_.text(call.inputs), log_.text(outputs));
+  described.has_product = call.has_product;
   return known->second = names_.work(launches == on_host ? host_work_of(described)
                                                          : work_of(described, launches));
 }
@@ -132,13 +129,15 @@ OperationKind RecordedWork::compute_kind() const {
   return threads_.is_optimizing() ? OperationKind::optimizer : OperationKind::compute;
 }
 
-Operation RecordedWork::operation_of(const RecordedThread& thread, std::uint32_t name,
+Operation RecordedWork::operation_of(RecordedThread& thread, std::uint32_t name,
                                      OperationKind kind) const {
   const Phase phase = threads_.phase_of(thread);
+  const bool follows_in_graph = std::exchange(thread.has_issued_graph, thread.plays_graph);
   return {.name = name,
           .kind = kind,
           .phase = phase,
           .recomputed = !thread.modules.empty() && phase == Phase::backward,
+          .issued_with_graph = follows_in_graph,
           .step = std::max<std::int32_t>(0, static_cast<std::int32_t>(schedule_.steps.size()) - 1),
           .owner = RecordedThreads::owner_of(thread),
           .detail = Operation::no_kernel};

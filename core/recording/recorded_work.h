@@ -58,8 +58,7 @@ class RecordedWork {
   /// the way where the host's memory is not locked.
   IndexRange moved_operands(Bytes bytes, Access access, bool is_pageable);
   std::uint32_t shapes_of(const RunningCall& call);
-  Operation operation_of(const RecordedThread& thread, std::uint32_t name,
-                         OperationKind kind) const;
+  Operation operation_of(RecordedThread& thread, std::uint32_t name, OperationKind kind) const;
   std::uint32_t put(LaneIndex lane, const Operation& operation);
   /// Kind of what a kernel does.
   OperationKind compute_kind() const;

@@ -58,18 +58,41 @@ struct AttentionShape {
   bool operator==(const AttentionShape&) const = default;
 };
 
+/// What of cuDNN's convolution its products do not say. Its bytes are those of its tensors.
+struct ConvolutionShape {
+  std::int64_t channels = 0;  ///< of a group's input; 0: no convolution
+  bool backward = false;
+  /// Tensors whose channels are not last, each as often as a product takes it: kernels of tensor
+  /// cores want channels last, so that each is read and written once more.
+  std::int32_t rearrangements = 0;
+  Bytes rearranged;  ///< of these tensors together
+  bool operator==(const ConvolutionShape&) const = default;
+};
+
+/// cuDNN's recurrent network. Each layer has a product of all steps' inputs, and in each step one
+/// of its state: [batch, hidden] x [hidden, gates * hidden].
+struct RecurrentShape {
+  std::int64_t layers = 0;  ///< times directions; 0: no recurrent network
+  std::int64_t steps = 0, batch = 0, input = 0, hidden = 0, gates = 1, directions = 1;
+  bool backward = false;
+  /// One kernel for all steps keeps the weights on the chip.
+  bool persistent = false;
+  bool operator==(const RecurrentShape&) const = default;
+};
+
 struct DeviceWork {
   WorkKind kind = WorkKind::pointwise;
   /// Of the factors of products; of others that of the result.
   Dtype dtype = Dtype::float32;
-  std::int32_t launches = 1;  ///< kernels, one after the other
-  std::int32_t tensors = 1;   ///< of multi_tensor: length of the list
-  MatmulShape matmul;         ///< of matmul
-  /// The product is cuDNN's convolution: bytes are those of its tensors, and factors in float32 are
-  /// rounded to TF32.
-  bool is_convolution = false;
-  AttentionShape attention;  ///< of attention
-  Bytes bytes;               ///< read and written, every operand once
+  std::int32_t launches = 1;     ///< kernels, one after the other
+  std::int32_t tensors = 1;      ///< of multi_tensor: length of the list
+  MatmulShape matmul;            ///< of matmul
+  ConvolutionShape convolution;  ///< of matmul: the product is that of a convolution
+  RecurrentShape recurrent;      ///< of matmul: the products are those of a recurrent network
+  AttentionShape attention;      ///< of attention
+  /// Of a kernel with one block for each channel: no more multiprocessors work. 0: enough.
+  std::int64_t blocks = 0;
+  Bytes bytes;  ///< read and written, every operand once
   /// Really computed: of causal attention the half (and the diagonal) that is not masked.
   Flops flops;
   bool operator==(const DeviceWork&) const = default;

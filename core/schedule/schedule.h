@@ -117,9 +117,11 @@ struct Operation {
   Dtype dtype = Dtype::float32;
   std::int16_t micro_batch = 0;
   bool recomputed = false;  ///< of a forward that the backward runs again
-  std::int32_t step = 0;    ///< index into Schedule::steps
-  UnitId unit;              ///< none: belongs to no unit
-  OwnerId owner;            ///< module in whose forward or backward it runs; none: not known
+  /// One of a CUDA graph's, but for the first: the host has issued it with that one.
+  bool issued_with_graph = false;
+  std::int32_t step = 0;  ///< index into Schedule::steps
+  UnitId unit;            ///< none: belongs to no unit
+  OwnerId owner;          ///< module in whose forward or backward it runs; none: not known
   /// Of compute and optimizer: index into kernels, or `no_kernel`; of collectives: into
   /// collectives.
   std::uint32_t detail = 0;

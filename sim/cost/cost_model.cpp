@@ -9,6 +9,7 @@
 #include "core/schedule/host_layout.h"
 #include "sim/collectives/nccl_search.h"
 #include "sim/cost/distinct_operations.h"
+#include "sim/kernels/cudnn_time.h"
 #include "sim/kernels/matmul_time.h"
 #include "sim/kernels/memory_time.h"
 #include "sim/kernels/work_time.h"
@@ -71,19 +72,23 @@ Duration CostModel::kernel_time(const Kernel& kernel) const {
   return Duration::from_seconds(work_of(kernel) / rates.rate_at(rate_point(kernel)));
 }
 
-/// The input is not unfolded in memory, so that only the tensors' own bytes move.
-Duration CostModel::convolution_time(const DeviceWork& work) const {
+/// cuDNN rounds float32 to TF32 where there is such.
+Duration CostModel::layer_time(const DeviceWork& work) const {
   const DeviceEfficiency& efficiency = efficiency_of(profile_.compute_capability);
   const bool rounds = work.dtype == Dtype::float32 && profile_.gpu->tf32;
   const Dtype dtype = rounds ? Dtype::bfloat16 : work.dtype;
   RooflineFigures figures = roofline_figures(profile_, dtype);
   if (rounds) figures.peak = *profile_.gpu->tf32;
+  if (work.recurrent.layers > 0) return recurrent_time(work, dtype, figures, efficiency);
+  const bool has_tensor_cores = rounds || size_of(work.dtype) == 2_B;
+  if (has_tensor_cores) return convolution_time(work, dtype, figures, efficiency);
   return std::max(moving_time(WorkKind::pointwise, work.bytes, figures, efficiency),
                   computing_time(work.matmul, dtype, figures, efficiency));
 }
 
 Duration CostModel::work_time(const DeviceWork& work) const {
-  if (profile_.gpu && work.is_convolution) return convolution_time(work);
+  const bool is_layer = work.convolution.channels > 0 || work.recurrent.layers > 0;
+  if (profile_.gpu && is_layer) return layer_time(work);
   if (profile_.gpu)
     return shardscope::work_time(work, roofline_figures(profile_, work.dtype),
                                  efficiency_of(profile_.compute_capability));

@@ -60,7 +60,7 @@ class CostModel {
   bool is_host() const;
 
  private:
-  Duration convolution_time(const DeviceWork& work) const;
+  Duration layer_time(const DeviceWork& work) const;
   const KernelSample* sample_of(const Kernel& kernel) const;
   const RateTable& rates_of(const Kernel& kernel) const;
 

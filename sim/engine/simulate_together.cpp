@@ -72,7 +72,7 @@ class RankIssuer {
   void issue(const HostAction& action, std::span<const std::uint32_t> arrivals) {
     const Operation& op = setting_.schedule.operations[action.subject];
     const bool on_host = action.kind == HostActionKind::run;
-    host_ns_ += setting_.clock.launch_ns(is_of_autograd(op));
+    if (!op.issued_with_graph) host_ns_ += setting_.clock.launch_ns(is_of_autograd(op));
     if (!on_host) come_after_host(action.lane);
     if (!arrivals.empty()) {
       add(action.lane, LaneItem::Kind::record, arrivals.front());

@@ -77,7 +77,7 @@ class Builder {
   void launch(const StepRow& row, bool on_host) {
     const Operation& op = schedule_.operations[row.subject];
     in_backward_ = is_of_autograd(op);
-    segment_.host.launch(in_backward_);
+    if (!op.issued_with_graph) segment_.host.launch(in_backward_);
     LaneItem item{.share = share_of(op.kind),
                   .copies = op.kind == OperationKind::copy,
                   .on_host = on_host,

@@ -23,7 +23,7 @@ std::uint8_t TimedDevice::lane_of(DeviceStream stream) {
 void TimedDevice::issue(DeviceStream stream, OperationId operation, bool on_host) {
   const Operation& op = schedule_.at(operation);
   in_backward_ = is_of_autograd(op);
-  host_ns_ += costs_.clock.launch_ns(in_backward_);
+  if (!op.issued_with_graph) host_ns_ += costs_.clock.launch_ns(in_backward_);
   LaneItem item{.share = share_of(op.kind),
                 .copies = op.kind == OperationKind::copy,
                 .on_host = on_host,

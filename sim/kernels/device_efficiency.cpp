@@ -4,12 +4,15 @@
 
 namespace shardscope {
 
-double reached_share(const MatmulEfficiency& efficiency, Dtype dtype) {
-  if (const auto found = efficiency.reached.find(dtype); found != efficiency.reached.end())
-    return found->second;
+double share_of(const std::map<Dtype, double>& shares, Dtype dtype) {
+  if (const auto found = shares.find(dtype); found != shares.end()) return found->second;
   double least = 1;
-  for (const auto& [other, share] : efficiency.reached) least = std::min(least, share);
+  for (const auto& [other, share] : shares) least = std::min(least, share);
   return least;
+}
+
+double reached_share(const MatmulEfficiency& efficiency, Dtype dtype) {
+  return share_of(efficiency.reached, dtype);
 }
 
 double bandwidth_share(const MemoryEfficiency& efficiency, WorkKind kind) {

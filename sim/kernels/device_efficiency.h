@@ -72,6 +72,29 @@ struct AttentionEfficiency {
   bool operator==(const AttentionEfficiency&) const = default;
 };
 
+/// cuDNN's convolutions on tensor cores, by dtype of their tensors (float32: computed as TF32).
+struct ConvolutionEfficiency {
+  /// Of the rate that a product of matrices of the same shape reaches.
+  std::map<Dtype, double> forward, backward;
+  /// Of one multiprocessor, where the channels of a group do not fill the 16 bytes that are loaded
+  /// at once.
+  FlopRate few_channels;
+  Provenance provenance;
+  bool operator==(const ConvolutionEfficiency&) const = default;
+};
+
+/// cuDNN's recurrent networks.
+struct RecurrentEfficiency {
+  /// What issuing the kernels of one step of one layer takes.
+  Duration forward, backward;
+  /// Where one kernel keeps the weights for all steps: what a step takes besides its flops at the
+  /// rate.
+  Duration persistent_forward, persistent_backward;
+  FlopRate persistent_forward_rate, persistent_backward_rate;
+  Provenance provenance;
+  bool operator==(const RecurrentEfficiency&) const = default;
+};
+
 /// What collectives that run beside kernels take of them.
 struct SharingEfficiency {
   int multiprocessors = 0;  ///< that a collective's channels occupy
@@ -85,12 +108,16 @@ struct DeviceEfficiency {
   MatmulEfficiency matmul;
   MemoryEfficiency memory;
   std::vector<AttentionEfficiency> attention;
+  ConvolutionEfficiency convolution;
+  RecurrentEfficiency recurrent;
   SharingEfficiency sharing;
   bool operator==(const DeviceEfficiency&) const = default;
 };
 
-/// The share that short runs reach. Of a dtype that has no figure: the smallest that stands there,
-/// so that nothing looks faster than it is.
+/// Of a dtype that has no figure: the smallest that stands there, so that nothing looks faster than
+/// it is.
+double share_of(const std::map<Dtype, double>& shares, Dtype dtype);
+/// The share that short runs reach, as `share_of`.
 double reached_share(const MatmulEfficiency& efficiency, Dtype dtype);
 /// Of a kind that has no figure: pointwise's.
 double bandwidth_share(const MemoryEfficiency& efficiency, WorkKind kind);

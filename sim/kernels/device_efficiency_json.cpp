@@ -29,6 +29,13 @@ MatmulTile read_tile(const JsonValue& value) {
           .efficiency = read_share(value[2])};
 }
 
+std::map<Dtype, double> read_shares(const JsonValue& value) {
+  std::map<Dtype, double> shares;
+  for (const auto& [name, share] : value.members())
+    shares.emplace(parse_dtype(name, share.where()), read_share(share));
+  return shares;
+}
+
 MatmulEfficiency read_matmul(const JsonValue& value) {
   value.only_keys({"tiles", "reached", "clock", "power", "unaligned", "unaligned_batch",
                    "precise_sums", "prologue", "wave_loss", "origin", "source", "date", "spread"});
@@ -45,8 +52,7 @@ MatmulEfficiency read_matmul(const JsonValue& value) {
   for (const JsonValue& tile : value.at("tiles").elements())
     matmul.tiles.push_back(read_tile(tile));
   if (matmul.tiles.empty()) throw value.at("tiles").error("must name at least one tile");
-  for (const auto& [name, share] : value.at("reached").members())
-    matmul.reached.emplace(parse_dtype(name, share.where()), read_share(share));
+  matmul.reached = read_shares(value.at("reached"));
   return matmul;
 }
 
@@ -83,6 +89,33 @@ AttentionEfficiency read_attention(const JsonValue& value) {
           .provenance = read_provenance(value)};
 }
 
+ConvolutionEfficiency read_convolution(const JsonValue& value) {
+  value.only_keys({"forward", "backward", "few_channels", "origin", "source", "date", "spread"});
+  return {.forward = read_shares(value.at("forward")),
+          .backward = read_shares(value.at("backward")),
+          .few_channels = read_positive(value.at("few_channels"), parse_flop_rate),
+          .provenance = read_provenance(value)};
+}
+
+RecurrentEfficiency read_recurrent(const JsonValue& value) {
+  value.only_keys({"forward", "backward", "persistent_forward", "persistent_backward",
+                   "persistent_forward_rate", "persistent_backward_rate", "origin", "source",
+                   "date", "spread"});
+  const auto time = [&](std::string_view key) {
+    return read_quantity(value.at(key), parse_duration);
+  };
+  const auto rate = [&](std::string_view key) {
+    return read_positive(value.at(key), parse_flop_rate);
+  };
+  return {.forward = time("forward"),
+          .backward = time("backward"),
+          .persistent_forward = time("persistent_forward"),
+          .persistent_backward = time("persistent_backward"),
+          .persistent_forward_rate = rate("persistent_forward_rate"),
+          .persistent_backward_rate = rate("persistent_backward_rate"),
+          .provenance = read_provenance(value)};
+}
+
 SharingEfficiency read_sharing(const JsonValue& value) {
   value.only_keys({"multiprocessors", "origin", "source", "date", "spread"});
   return {.multiprocessors =
@@ -93,8 +126,8 @@ SharingEfficiency read_sharing(const JsonValue& value) {
 }  // namespace
 
 DeviceEfficiency read_device_efficiency(const JsonValue& root) {
-  root.only_keys(
-      {"schema", "name", "compute_capability", "matmul", "memory", "attention", "sharing"});
+  root.only_keys({"schema", "name", "compute_capability", "matmul", "memory", "attention",
+                  "convolution", "recurrent", "sharing"});
   if (root.at("schema").string() != schema)
     throw root.at("schema").error("not an efficiency file of this version",
                                   fmt::format("expected \"{}\"", schema));
@@ -104,6 +137,8 @@ DeviceEfficiency read_device_efficiency(const JsonValue& root) {
       .compute_capability = static_cast<int>(root.at("compute_capability").integer(0, newest)),
       .matmul = read_matmul(root.at("matmul")),
       .memory = read_memory(root.at("memory")),
+      .convolution = read_convolution(root.at("convolution")),
+      .recurrent = read_recurrent(root.at("recurrent")),
       .sharing = read_sharing(root.at("sharing"))};
   for (const JsonValue& row : root.at("attention").elements())
     efficiency.attention.push_back(read_attention(row));

@@ -44,22 +44,23 @@ double clock_share(const RooflineFigures& device, const MatmulEfficiency& effici
   return std::min(1.0, efficiency.clock * clock_under(device, efficiency.power));
 }
 
-bool is_aligned(std::int64_t elements, Dtype dtype) {
+bool is_aligned(std::int64_t elements, Bytes element) {
   constexpr std::int64_t alignment = 16;
-  return elements * size_of(dtype).count % alignment == 0;
+  return elements * element.count % alignment == 0;
 }
 
 /// Whichever way the factors lie, each dimension is the length of somebody's rows.
-bool is_aligned(const MatmulShape& shape, Dtype dtype) {
-  return is_aligned(std::gcd(std::gcd(shape.m, shape.n), shape.k), dtype);
+bool is_aligned(const MatmulShape& shape, Bytes element) {
+  return is_aligned(std::gcd(std::gcd(shape.m, shape.n), shape.k), element);
 }
 
 /// Of the rate of aligned products.
-double alignment_share(const MatmulShape& shape, Dtype dtype, const MatmulEfficiency& efficiency) {
-  if (is_aligned(shape, dtype)) return 1;
+double alignment_share(const MatmulShape& shape, Bytes element,
+                       const MatmulEfficiency& efficiency) {
+  if (is_aligned(shape, element)) return 1;
   constexpr std::int64_t half = 2;
-  const bool of_heads = shape.batch > 1 && size_of(dtype).count == half &&
-                        !is_aligned(std::min({shape.m, shape.n, shape.k}), dtype);
+  const bool of_heads = shape.batch > 1 && element.count == half &&
+                        !is_aligned(std::min({shape.m, shape.n, shape.k}), element);
   return of_heads ? efficiency.unaligned_batch.value_or(efficiency.unaligned)
                   : efficiency.unaligned;
 }
@@ -77,11 +78,12 @@ double matmul_waves(double tiles, int multiprocessors, double wave_loss) {
 }
 
 Duration computing_time(const MatmulShape& shape, Dtype dtype, const RooflineFigures& device,
-                        const DeviceEfficiency& efficiency) {
-  const double rate_of_one = device.peak.flops_per_s * reached_share(efficiency.matmul, dtype) *
-                             clock_share(device, efficiency.matmul, dtype) *
-                             alignment_share(shape, dtype, efficiency.matmul) /
-                             device.multiprocessors;
+                        const DeviceEfficiency& efficiency, std::optional<Bytes> element) {
+  const double rate_of_one =
+      device.peak.flops_per_s * reached_share(efficiency.matmul, dtype) *
+      clock_share(device, efficiency.matmul, dtype) *
+      alignment_share(shape, element.value_or(size_of(dtype)), efficiency.matmul) /
+      device.multiprocessors;
   double seconds = std::numeric_limits<double>::infinity();
   for (const MatmulTile& tile : efficiency.matmul.tiles)
     for (const int parts : {1, 2, 4, 8, 16})

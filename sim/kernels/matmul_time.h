@@ -1,6 +1,8 @@
 // Time of a matrix product on a GPU.
 #pragma once
 
+#include <optional>
+
 #include "core/schedule/device_work.h"
 #include "sim/kernels/device_efficiency.h"
 #include "sim/kernels/roofline_figures.h"
@@ -20,9 +22,11 @@ namespace shardscope {
 /// x 1792 is 8 x 14 = 112 tiles, two waves, the second one almost empty.
 Duration matmul_time(const MatmulShape& shape, Dtype dtype, const RooflineFigures& device,
                      const DeviceEfficiency& efficiency);
-/// The same without the time that its operands take to move.
+/// The same without the time that its operands take to move. `element`: where they are stored in
+/// another type than they are computed in (float32 as TF32).
 Duration computing_time(const MatmulShape& shape, Dtype dtype, const RooflineFigures& device,
-                        const DeviceEfficiency& efficiency);
+                        const DeviceEfficiency& efficiency,
+                        std::optional<Bytes> element = std::nullopt);
 
 /// Waves that `tiles` tiles take, as counted above.
 double matmul_waves(double tiles, int multiprocessors, double wave_loss);

@@ -184,7 +184,7 @@ class Between {
   void set(Operation& a, const Operation& b) {
     const auto rest = [](const Operation& x) {
       return std::tie(x.name, x.kind, x.stream, x.phase, x.dtype, x.micro_batch, x.recomputed,
-                      x.step, x.unit, x.owner);
+                      x.step, x.unit, x.owner, x.issued_with_graph);
     };
     require(rest(a) == rest(b) && a.operands == b.operands && a.after == b.after);
     require(a.kind != OperationKind::send && a.kind != OperationKind::receive);

@@ -178,6 +178,8 @@ TEST_F(Record, BadUseIsOneLine) {
     EXPECT_EQ(outcome.code, 2) << outcome.errors;
     EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
   }
+  EXPECT_THAT(workplace_.run("simulate --recording nowhere").errors,
+              HasSubstr("nowhere: no recording is there"));
   const Outcome missing = workplace_.run("record --cluster h100_sxm -- no_such_program");
   EXPECT_EQ(missing.code, 3);
   EXPECT_THAT(missing.errors, HasSubstr("no_such_program: cannot be started"));

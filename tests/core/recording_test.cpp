@@ -103,11 +103,7 @@ TEST(WorkOf, ASparseProductHasNoRowsAndColumns) {
 // with one channel nothing is multiplied by a matrix.
 TEST(WorkOf, AConvolutionIsAProductOfItsPlaces) {
   const auto work = [](const char* name, const char* inputs, const char* outputs) {
-    return work_of({.name = name,
-                    .inputs = tensors_of(inputs),
-                    .outputs = tensors_of(outputs),
-                    .flags = flags_of(inputs)},
-                   1);
+    return work_of(recorded_call(name, inputs, outputs), 1);
   };
   const DeviceWork forward =
       work("aten.cudnn_convolution.default",
@@ -115,7 +111,7 @@ TEST(WorkOf, AConvolutionIsAProductOfItsPlaces) {
   EXPECT_EQ(forward.matmul, (MatmulShape{.batch = 1, .m = 512, .n = 32, .k = 72}));
   EXPECT_EQ(forward.flops.count, 2 * 512 * 32 * 72);
   EXPECT_EQ(forward.bytes, 2 * (4096_B + 2304_B + 16384_B));
-  EXPECT_TRUE(forward.is_convolution);
+  EXPECT_EQ(forward.convolution.channels, 8);
   const DeviceWork backward =
       work("aten.convolution_backward.default",
            "f32[2,32,16,16];f32[2,8,16,16];f32[32,8,3,3];_;_;_;_;False;_;1;_",
@@ -132,16 +128,114 @@ TEST(WorkOf, AConvolutionIsAProductOfItsPlaces) {
   const DeviceWork depthwise =
       work("aten.cudnn_convolution.default",
            "bf16[2,8,16,16];bf16[8,1,3,3];_;_;_;8;False;False;True", "bf16[2,8,16,16]");
-  EXPECT_FALSE(depthwise.is_convolution);
+  EXPECT_EQ(depthwise.convolution.channels, 0);
 }
 
-// 8 bytes each of a complex number: 100 are read, 100 written.
-TEST(WorkOf, ComplexNumbersAreOfTwoFloats) {
-  const DeviceWork work = work_of({.name = "aten._fft_c2c.default",
-                                   .inputs = tensors_of("ComplexFloat[10,10];_;0;True"),
-                                   .outputs = tensors_of("ComplexFloat[10,10]")},
-                                  1);
-  EXPECT_EQ(work.bytes, 1600_B);
+// 16-bit tensors of 4096, 2304 and 16384 numbers have their channels last only once they are
+// copied. A gradient's product takes two of input, weight and output, and makes the third. A kernel
+// of one place leaves an image of 16 x 16 the matrix that it is; one of 3 x 3 places with rows of
+// 18 bytes, or every second place, does not.
+TEST(WorkOf, AConvolutionWhoseChannelsAreNotLastCopiesItsTensors) {
+  const auto shape = [](const char* name, const char* inputs, const char* outputs) {
+    return work_of(recorded_call(name, inputs, outputs), 1);
+  };
+  const char* const forward = "aten.cudnn_convolution.default";
+  const DeviceWork first =
+      shape(forward, "bf16[2,8,16,16];bf16[32,8,3,3];_;_;_;1;False;False;True", "bf16[2,32,16,16]");
+  EXPECT_EQ(first.convolution.rearrangements, 3);
+  EXPECT_EQ(first.convolution.rearranged, 2 * (4096_B + 2304_B + 16384_B));
+  const DeviceWork last = shape(
+      forward, "bf16[2,8,16,16]/2048,1,128,8;bf16[32,8,3,3]/72,1,24,8;_;_;_;1;False;False;True",
+      "bf16[2,32,16,16]/8192,1,512,32");
+  EXPECT_EQ(last.convolution.rearrangements, 0);
+  const DeviceWork backward =
+      shape("aten.convolution_backward.default",
+            "bf16[2,32,16,16];bf16[2,8,16,16];bf16[32,8,3,3];_;_;_;_;False;_;1;_",
+            "bf16[2,8,16,16];bf16[32,8,3,3]");
+  EXPECT_EQ(backward.convolution.rearrangements, 6);
+  EXPECT_EQ(backward.convolution.rearranged, 4 * (4096_B + 2304_B + 16384_B));
+  const DeviceWork plain =
+      shape(forward, "bf16[2,8,16,16];bf16[32,8,1,1];_;_;_;1;False;False;True", "bf16[2,32,16,16]");
+  EXPECT_EQ(plain.convolution.rearrangements, 0);
+  EXPECT_EQ(plain.matmul, (MatmulShape{.batch = 2, .m = 256, .n = 32, .k = 8}));
+  const DeviceWork one_place =
+      shape(forward, "bf16[2,8,1,1];bf16[32,8,1,1];_;_;_;1;False;False;True", "bf16[2,32,1,1]");
+  EXPECT_EQ(one_place.convolution.rearrangements, 0);
+  const DeviceWork uneven =
+      shape(forward, "bf16[2,8,3,3];bf16[32,8,1,1];_;_;_;1;False;False;True", "bf16[2,32,3,3]");
+  EXPECT_EQ(uneven.convolution.rearrangements, 3);
+  const DeviceWork strided =
+      shape(forward, "bf16[2,8,16,16];bf16[32,8,1,1];_;_;_;1;False;False;True", "bf16[2,32,8,8]");
+  EXPECT_EQ(strided.convolution.rearrangements, 3);
+}
+
+// 2 layers and directions, 32 sequences of 128 steps, 100 numbers to 512: LSTM's 4 gates. Of the
+// first layer's directions each has 100 inputs, of the second's 1024.
+// 2 x 4096 x 2048 x (2 x 100 + 2 x 1024 + 4 x 512) flops.
+TEST(WorkOf, ARecurrentNetworkHasProductsForEachStep) {
+  const char* const inputs =
+      "f32[32,128,100];{f32[2048,100] f32[2048,512]};4;f32[9000];f32[4,32,512];f32[4,32,512];2;512;"
+      "0;2;True;0.000000;True;True;_;_";
+  const DeviceWork forward =
+      work_of(recorded_call("aten._cudnn_rnn.default", inputs, "f32[32,128,1024]"), 1);
+  EXPECT_EQ(forward.recurrent, (RecurrentShape{.layers = 4,
+                                               .steps = 128,
+                                               .batch = 32,
+                                               .input = 100,
+                                               .hidden = 512,
+                                               .gates = 4,
+                                               .directions = 2}));
+  EXPECT_EQ(forward.flops.count, std::int64_t{2} * 4096 * 2048 * (200 + 2048 + 2048));
+  // Packed: 700 tokens of at most 7 sequences are 100 steps. GRU of 64 numbers: one kernel keeps
+  // its weights, but not where sequences differ.
+  const auto gru = [](const char* input) {
+    return work_of(
+               recorded_call("aten._cudnn_rnn.default",
+                             std::string(input) +
+                                 ";{f32[192,16] f32[192,64]};4;f32[9000];f32[1,7,64];-;3;64;0;1;"
+                                 "False;0.000000;True;False;_;_",
+                             "f32[700,64]"),
+               1)
+        .recurrent;
+  };
+  EXPECT_EQ(gru("f32[700,16]").steps, 100);
+  EXPECT_EQ(gru("f32[700,16]").batch, 7);
+  EXPECT_FALSE(gru("f32[700,16]").persistent);
+  EXPECT_TRUE(gru("f32[100,7,16]").persistent);
+}
+
+// 6 images of 4 channels, 10 x 10: 2400 numbers. Read for the statistics, read again and written; a
+// backward reads two tensors twice and writes one. One block for each channel.
+TEST(WorkOf, BatchNormalizationReadsTwice) {
+  const auto work = [](const char* name, const char* inputs, const char* outputs) {
+    return work_of(recorded_call(name, inputs, outputs), 1);
+  };
+  const DeviceWork forward = work("aten.cudnn_batch_norm.default",
+                                  "f32[6,4,10,10];_;_;_;_;True;0.1;0.00001", "f32[6,4,10,10]");
+  EXPECT_EQ(forward.bytes, 3 * 9600_B);
+  EXPECT_EQ(forward.blocks, 4);
+  const DeviceWork backward = work("aten.cudnn_batch_norm_backward.default",
+                                   "f32[6,4,10,10];f32[6,4,10,10]", "f32[6,4,10,10]");
+  EXPECT_EQ(backward.bytes, 5 * 9600_B);
+  const DeviceWork last =
+      work("aten.native_batch_norm.default", "f32[6,4,10,10]/400,1,40,4;_;_;_;_;True;0.1;0.00001",
+           "f32[6,4,10,10]/400,1,40,4");
+  EXPECT_EQ(last.blocks, 0);
+  const DeviceWork evaluated = work("aten.native_batch_norm.default",
+                                    "f32[6,4,10,10];_;_;_;_;False;0.1;0.00001", "f32[6,4,10,10]");
+  EXPECT_EQ(evaluated.bytes, 2 * 9600_B);
+}
+
+// 100 numbers are read, 100 written: of two halves, floats and doubles each.
+TEST(WorkOf, ComplexNumbersHaveTwoParts) {
+  const auto bytes = [](std::string_view tensor) {
+    return work_of(
+               recorded_call("aten._fft_c2c.default", std::string(tensor) + ";_;0;True", tensor), 1)
+        .bytes;
+  };
+  EXPECT_EQ(bytes("ComplexHalf[10,10]"), 800_B);
+  EXPECT_EQ(bytes("ComplexFloat[10,10]"), 1600_B);
+  EXPECT_EQ(bytes("ComplexDouble[10,10]"), 3200_B);
 }
 
 TEST(WorkOf, WhatIsOverwrittenIsNotRead) {
@@ -436,6 +530,19 @@ TEST_F(RecordingTest, KernelsOfACompiledGraphTakeTheTimeOfALaunch) {
     EXPECT_EQ(schedule.works[kernel.work].launches, 1);
   }
   EXPECT_EQ(schedule.operations[1].flops.count, 2 * 2 * 4 * 8);
+}
+
+// Of each launch of a graph the host issues the first operation, and what comes after the graph.
+TEST_F(RecordingTest, AGraphsOperationsAreIssuedTogether) {
+  const std::string graph =
+      "0\tgraph\tbegin\n0\tset\t0\t64\n0\top\t0\t1\t7\t0\n0\tgemm\t0\t2\t4\t8\t1\t0\t0\n"
+      "0\tend\t1\n0\tset\t0\t64\n0\tgraph\tend\n";
+  const Recording recording = read("V\t2\nS\t0\taten::mm\nS\t1\tf32[4,2]\n0\tset\t0\t32\n" + graph +
+                                   graph + "0\tset\t0\t32\n");
+  std::vector<bool> together;
+  for (const Operation& operation : recording.schedule.operations)
+    together.push_back(operation.issued_with_graph);
+  EXPECT_EQ(together, (std::vector{false, false, true, true, false, true, true, false}));
 }
 
 // One that Triton wrote has the tensors that it is given, inside of a graph too.

@@ -26,7 +26,8 @@ class ReadyEfficiency : public ::testing::TestWithParam<int> {};
 TEST_P(ReadyEfficiency, SaysWhereEveryGroupOfFiguresComesFromAndHowFarItIsToBeBelieved) {
   const DeviceEfficiency& efficiency = efficiency_of(GetParam());
   std::vector<Provenance> all{efficiency.matmul.provenance, efficiency.memory.provenance,
-                              efficiency.sharing.provenance};
+                              efficiency.sharing.provenance, efficiency.convolution.provenance,
+                              efficiency.recurrent.provenance};
   for (const AttentionEfficiency& row : efficiency.attention) all.push_back(row.provenance);
   for (const Provenance& each : all) {
     EXPECT_FALSE(each.source.empty());
@@ -39,6 +40,9 @@ TEST_P(ReadyEfficiency, PromisesNoMoreThanTheDataSheet) {
   const DeviceEfficiency& efficiency = efficiency_of(GetParam());
   for (const auto& [dtype, share] : efficiency.matmul.reached) EXPECT_LE(share, 1);
   for (const auto& [kind, share] : efficiency.memory.share) EXPECT_LE(share, 1);
+  for (const auto* const shares :
+       {&efficiency.convolution.forward, &efficiency.convolution.backward})
+    for (const auto& [dtype, share] : *shares) EXPECT_LE(share, 1);
   for (const AttentionEfficiency& row : efficiency.attention) {
     EXPECT_LE(row.forward, 1);
     EXPECT_LE(row.backward, row.forward);

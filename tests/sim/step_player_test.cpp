@@ -56,6 +56,17 @@ TEST(StepPlayer, AHostThatIsSlowerThanTheDeviceIsTheStepTime) {
   EXPECT_EQ(times.accounting.idle, 9_us);
 }
 
+// As one CUDA graph the host needs 6 us for both kernels of 2 us.
+TEST(StepPlayer, AGraphIsIssuedOnce) {
+  ProgramByHand program;
+  program.begin_step("steady");
+  program.launch(0, 2'000);
+  program.launch(0, 2'000);
+  Schedule schedule = program.finish();
+  schedule.operations[1].issued_with_graph = true;
+  EXPECT_EQ(played(schedule, {.launch = 6_us}, 3).accounting.span, 6_us);
+}
+
 // Forward 6 us and a view of 1, backward 2 us and a view of half of one, run again 6 us: 15.5 us.
 TEST(StepPlayer, OperatorsOfAutogradTakeTheHostLess) {
   ProgramByHand program;

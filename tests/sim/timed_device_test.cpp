@@ -40,6 +40,18 @@ TEST(TimedDevice, AnOperationStartsWhenTheHostHasIssuedIt) {
   EXPECT_EQ(device.host_time(), 9_us);
 }
 
+// A CUDA graph of the last two: the host issues the first at 4 us, and both of the graph at 8.
+TEST(TimedDevice, AGraphIsIssuedOnce) {
+  Schedule schedule = three_operations();
+  schedule.operations[2].issued_with_graph = true;
+  const StepCosts costs = costs_with({.launch = 4_us});
+  TimedDevice device(schedule, costs);
+  for (const OperationId one : {first, second, third}) device.launch(compute, one);
+  device.finish();
+  EXPECT_EQ(device.host_time(), 8_us);
+  EXPECT_EQ(device.times().start[2], 34_us);  // 4 + 10 + 20
+}
+
 TEST(TimedDevice, AStreamRunsOneAfterTheOther) {
   const Schedule schedule = three_operations();
   const StepCosts costs = costs_with({});

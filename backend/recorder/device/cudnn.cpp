@@ -5,7 +5,9 @@
 #include <map>
 #include <vector>
 
+#include "backend/recorder/device/convolution_workspace.h"
 #include "backend/recorder/device/cuda_abi.h"
+#include "backend/recorder/device/device_properties.h"
 #include "backend/recorder/device/device_state.h"
 #include "backend/recorder/device/library_handle.h"
 #include "backend/recorder/device/virtual_time.h"
@@ -48,9 +50,16 @@ std::size_t size_of(int type) {
 /// Of cudnnBackendAttributeName_t and cudnnBackendDescriptorType_t.
 constexpr int heuristic_graph = 201, heuristic_results = 202, engine = 300, shared_memory = 304,
               plan_configuration = 401, plan_workspace = 402, plan_as_json = 405,
-              graph_operations = 801, engines = 802, tensor_sizes = 902, reduction_input = 1610,
-              reduction_output = 1611;
+              graph_operations = 801, engines = 802, tensor_type = 901, tensor_sizes = 902,
+              tensor_strides = 903, reduction_input = 1610, reduction_output = 1611;
 constexpr int product = 19, reduction = 22, int64_type = 3;
+
+/// Attributes of the operation that are its weight, input and output, or their gradients.
+struct ConvolutionNames {
+  int operation, weight, input, output;
+};
+constexpr ConvolutionNames convolutions[] = {
+    {10, 703, 704, 705}, {11, 715, 716, 717}, {12, 709, 710, 711}};
 
 template <class Value>
 std::vector<Value> values_of(const Descriptor* descriptor, int name) {
@@ -79,21 +88,61 @@ std::int64_t added_over_heads(const Descriptor* operation) {
   return from[0] * from[1] * from[2] * from[3] * half;
 }
 
+std::int64_t element_size(const Descriptor* tensor) {
+  constexpr int float32 = 0, float16 = 2, bfloat16 = 9;
+  const auto type = values_of<int>(tensor, tensor_type);
+  if (type.empty()) return 0;
+  if (type.front() == float32) return 4;
+  return type.front() == float16 || type.front() == bfloat16 ? 2 : 0;
+}
+
+bool has_channels_last(const Descriptor* tensor) {
+  const auto strides = values_of<std::int64_t>(tensor, tensor_strides);
+  const auto sizes = values_of<std::int64_t>(tensor, tensor_sizes);
+  return strides.size() > 2 && strides[1] == 1 && sizes[1] > 1;
+}
+
+/// Devices without tensor cores for a type have other kernels.
+bool has_tensor_cores(std::int64_t element) {
+  constexpr int ampere = 8, volta = 7;
+  constexpr std::int64_t half = 2;
+  return element > 0 && device_properties().major >= (element == half ? volta : ampere);
+}
+
+/// 0 of other operations.
+std::int64_t workspace_of_convolution(const Descriptor* operation) {
+  for (const ConvolutionNames& names : convolutions) {
+    if (operation->type != names.operation) continue;
+    const Descriptor *input = child_of(operation, names.input),
+                     *output = child_of(operation, names.output);
+    const std::int64_t element = element_size(input);
+    if (!has_tensor_cores(element)) return 0;
+    return workspace_of(PlannedConvolution{
+        .input = values_of<std::int64_t>(input, tensor_sizes),
+        .weight = values_of<std::int64_t>(child_of(operation, names.weight), tensor_sizes),
+        .output = values_of<std::int64_t>(output, tensor_sizes),
+        .element = element,
+        .channels_last = has_channels_last(input) || has_channels_last(output)});
+  }
+  return 0;
+}
+
 /// What cuDNN wants of attention beside its frontend's workspace: 256 B, and dk and dv of each
 /// query head where heads share their keys. Measured: cuDNN 9.19 on an H200 (docs/measured). Of
-/// other plans nothing is known.
+/// plans that are neither attention nor a convolution nothing is known.
 std::int64_t workspace_of(const Descriptor* plan) {
   constexpr std::int64_t little = 256;
   const Descriptor* configuration = child_of(plan, plan_configuration);
   if (configuration == nullptr) return 0;
   int products = 0;
-  std::int64_t added = 0;
+  std::int64_t added = 0, of_convolutions = 0;
   for (const auto* one : values_of<const Descriptor*>(configuration->graph, graph_operations)) {
     if (one == nullptr) continue;
     if (one->type == product) ++products;
     if (one->type == reduction) added += added_over_heads(one);
+    of_convolutions += workspace_of_convolution(one);
   }
-  return products < 2 ? 0 : little + added;
+  return products < 2 ? of_convolutions : little + added;
 }
 
 /// What a description answers that nobody set.

@@ -166,6 +166,26 @@ Status cudnnRestoreDropoutDescriptor(void*, void*, float, void*, std::size_t, un
   return success;
 }
 
+Status cudnnCreateCTCLossDescriptor(void** to) {
+  *to = new Tensor;
+  return success;
+}
+Status cudnnDestroyCTCLossDescriptor(void* loss) {
+  delete static_cast<Tensor*>(loss);
+  return success;
+}
+Status cudnnSetCTCLossDescriptorEx(void*, int, int, int) { return success; }
+Status cudnnSetCTCLossDescriptor_v9(void*, int, int, int, int) { return success; }
+Status cudnnGetCTCLossWorkspaceSize(void*, void*, void*, const int*, const int*, const int*, int,
+                                    void*, std::size_t* bytes) {
+  return nothing_needed(bytes);
+}
+Status cudnnGetCTCLossWorkspaceSize_v8(void*, int, void*, void*, void*, std::size_t* bytes) {
+  return nothing_needed(bytes);
+}
+Status cudnnCTCLoss(void* handle, ...) { return dnn_kernel(handle); }
+Status cudnnCTCLoss_v8(void* handle, ...) { return dnn_kernel(handle); }
+
 Status cudnnCreateRNNDescriptor(void** to) {
   *to = new Recurrent;
   return success;

@@ -1,6 +1,6 @@
-// cuFFT, cuSOLVER, cuSPARSE and what of cuBLAS is no product: sizes of work space, which the caller
+// cuFFT, cuSOLVER and what of cuBLAS is no product: sizes of work space, which the caller
 // reads, and a kernel on the handle's stream for each call. The operator that asks says what is
-// computed. Work space counts as nothing. Signatures: cufftXt.h, cusolverDn.h, cusparse.h and
+// computed. Work space counts as nothing. Signatures: cufftXt.h, cusolverDn.h and
 // cublas_api.h of CUDA 13.2; a parameter that is only passed by is `Any`.
 #include <cstddef>
 #include <cstdint>
@@ -84,11 +84,6 @@ Status cusolverDnCreate(void** to) { return create_handle(to); }
 Status cusolverDnDestroy(void* handle) { return destroy_handle(handle); }
 Status cusolverDnSetStream(void* handle, void* stream) { return set_stream(handle, stream); }
 Status cusolverDnGetStream(void* handle, void** stream) { return get_stream(handle, stream); }
-Status cusparseCreate(void** to) { return create_handle(to); }
-Status cusparseDestroy(void* handle) { return destroy_handle(handle); }
-Status cusparseSetStream(void* handle, void* stream) { return set_stream(handle, stream); }
-Status cusparseGetStream(void* handle, void** stream) { return get_stream(handle, stream); }
-Status cusparseSetPointerMode(void*, int) { return success; }
 Status cusolverDnXgesvdjSetTolerance(void*, double) { return success; }
 Status cusolverDnXgesvdjSetMaxSweeps(void*, int) { return success; }
 Status cusolverDnXgesvdjSetSortEig(void*, int) { return success; }
@@ -103,9 +98,6 @@ Status cusolverDnXgesvdjSetSortEig(void*, int) { return success; }
     delete library_handle(one);      \
     return success;                  \
   }
-DESCRIPTION(cusparseCreateCsr, cusparseDestroySpMat)
-DESCRIPTION(cusparseCreateDnMat, cusparseDestroyDnMat)
-DESCRIPTION(cusparseCreateDnVec, cusparseDestroyDnVec)
 DESCRIPTION(cusolverDnCreateParams, cusolverDnDestroyParams)
 DESCRIPTION(cusolverDnCreateGesvdjInfo, cusolverDnDestroyGesvdjInfo)
 DESCRIPTION(cusolverDnCreateSyevjInfo, cusolverDnDestroySyevjInfo)
@@ -240,36 +232,6 @@ KERNEL(cublasCdotu_v2)
 KERNEL(cublasCdotc_v2)
 KERNEL(cublasZdotu_v2)
 KERNEL(cublasZdotc_v2)
-
-// cuSPARSE
-Status cusparseSpMM_bufferSize(Any, Any, Any, Any, Any, Any, Any, Any, Any, Any,
-                               std::size_t* bytes) {
-  *bytes = 0;
-  return success;
-}
-Status cusparseSDDMM_bufferSize(Any, Any, Any, Any, Any, Any, Any, Any, Any, Any,
-                                std::size_t* bytes) {
-  *bytes = 0;
-  return success;
-}
-Status cusparseSpMV_bufferSize(Any, Any, Any, Any, Any, Any, Any, Any, Any, std::size_t* bytes) {
-  *bytes = 0;
-  return success;
-}
-Status cusparseXcoosort_bufferSizeExt(Any, Any, Any, Any, Any, Any, std::size_t* bytes) {
-  *bytes = 0;
-  return success;
-}
-Status cusparseXcsrsort_bufferSizeExt(Any, Any, Any, Any, Any, Any, std::size_t* bytes) {
-  *bytes = 0;
-  return success;
-}
-KERNEL(cusparseSpMM)
-KERNEL(cusparseSpMV)
-KERNEL(cusparseSDDMM)
-KERNEL(cusparseXcoo2csr)
-KERNEL(cusparseXcoosortByRow)
-KERNEL(cusparseXcsrsort)
 }
 #pragma GCC visibility pop
 
