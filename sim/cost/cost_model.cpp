@@ -25,10 +25,18 @@ FlopRate device_peak(const HardwareProfile& profile, Dtype dtype) {
 }
 
 RooflineFigures roofline_figures(const HardwareProfile& profile, Dtype dtype) {
-  return {.multiprocessors = profile.gpu->multiprocessors,
-          .peak = device_peak(profile, dtype),
-          .memory_bandwidth = profile.memory_bandwidth,
-          .power_limit = profile.gpu->power_limit};
+  RooflineFigures figures{.multiprocessors = profile.gpu->multiprocessors,
+                          .peak = device_peak(profile, dtype),
+                          .memory_bandwidth = profile.memory_bandwidth,
+                          .power_limit = profile.gpu->power_limit};
+  constexpr std::int64_t half = 2;
+  if (size_of(dtype).count != half) return figures;
+  for (const CardProducts& card : efficiency_of(profile.compute_capability).matmul.cards)
+    if (card.card == profile.gpu->name) {
+      figures.reached = card.reached;
+      figures.reached_power = card.power;
+    }
+  return figures;
 }
 
 }  // namespace

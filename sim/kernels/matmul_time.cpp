@@ -47,6 +47,15 @@ double clock_share(const RooflineFigures& device, const MatmulEfficiency& effici
                   efficiency.clock * std::cbrt(device.power_limit.watts / efficiency.power.watts));
 }
 
+/// Of the peak, by large tiles.
+double share_of_peak(const RooflineFigures& device, const MatmulEfficiency& efficiency,
+                     Dtype dtype) {
+  if (device.reached > 0)
+    return device.reached *
+           std::cbrt(std::min(1.0, device.power_limit.watts / device.reached_power.watts));
+  return reached_share(efficiency, dtype) * clock_share(device, efficiency, dtype);
+}
+
 bool is_aligned(std::int64_t elements, Dtype dtype) {
   constexpr std::int64_t alignment = 16;
   return elements * size_of(dtype).count % alignment == 0;
@@ -81,10 +90,9 @@ double matmul_waves(double tiles, int multiprocessors, double wave_loss) {
 
 Duration computing_time(const MatmulShape& shape, Dtype dtype, const RooflineFigures& device,
                         const DeviceEfficiency& efficiency) {
-  const double rate_of_one = device.peak.flops_per_s * reached_share(efficiency.matmul, dtype) *
-                             clock_share(device, efficiency.matmul, dtype) *
-                             alignment_share(shape, dtype, efficiency.matmul) /
-                             device.multiprocessors;
+  const double rate_of_one =
+      device.peak.flops_per_s * share_of_peak(device, efficiency.matmul, dtype) *
+      alignment_share(shape, dtype, efficiency.matmul) / device.multiprocessors;
   double seconds = std::numeric_limits<double>::infinity();
   for (const MatmulTile& tile : efficiency.matmul.tiles)
     for (const int parts : {1, 2, 4, 8, 16})

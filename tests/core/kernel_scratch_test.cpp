@@ -61,5 +61,31 @@ TEST(KernelScratch, OfEmbeddingsGradientIsWhatPyTorchAskedFor) {
   EXPECT_TRUE(taken_by_embedding(3072).empty());
 }
 
+/// Bytes of the workspace around a product on a device of that capability.
+std::int64_t workspace_of_product(int capability) {
+  constexpr std::string_view product = "aten.mm.default";
+  Session s{{.device = Device::cpu}};
+  const Tensor matrix = allocate(s, {Dtype::bfloat16, Device::cuda}, {64, 64});
+  const std::array<const TensorImpl*, 2> inputs{matrix.impl(), matrix.impl()};
+  const std::array<const TensorImpl*, 1> outputs{matrix.impl()};
+  const Operator op{product};
+  ScratchPlan plan;
+  scratch_rule_of(product)({.op = op, .inputs = inputs, .outputs = outputs},
+                           kernel_device(capability), plan);
+  std::int64_t bytes = 0;
+  for (const ScratchPlan::Step& step : plan.steps())
+    if (step.kind == ScratchPlan::Kind::take) bytes += step.value;
+  return bytes;
+}
+
+// ATen/cuda/CublasHandlePool.cpp: ":4096:2:16:8" KiB, 32 MiB on Hopper and Blackwell, 128 MiB of
+// ROCm on gfx942 (9.4).
+TEST(KernelScratch, OfAProductFollowsTheGpu) {
+  EXPECT_EQ(workspace_of_product(80), 8'519'680);
+  EXPECT_EQ(workspace_of_product(90), 33'554'432);
+  EXPECT_EQ(workspace_of_product(94), 134'217'728);
+  EXPECT_EQ(workspace_of_product(100), 33'554'432);
+}
+
 }  // namespace
 }  // namespace shardscope::eager

@@ -27,13 +27,15 @@ void copy_if_strided(const TensorImpl& tensor, ScratchPlan& plan) {
 
 /// Workspace of cuBLAS and of products without bias that go through cuBLASLt: around each product.
 /// Source: ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize: ":4096:2:16:8", on sm_90 and
-/// later 32 MiB.
+/// later 32 MiB; under ROCm on gfx94 and gfx95 128 MiB.
 void product_workspace(const OperatorCall&, const KernelDevice& device, ScratchPlan& plan) {
   constexpr std::int64_t ampere = 2 * 4096 * 1024 + 8 * 16 * 1024;
-  constexpr std::int64_t hopper = 33'554'432;
+  constexpr std::int64_t hopper = 33'554'432, instinct = 4 * hopper;
   if (!device.blas_workspaces) return;
   plan.outputs();
-  plan.take(device.compute_capability >= 90 ? hopper : ampere);
+  const int capability = device.compute_capability;
+  const bool is_instinct = capability == 94 || capability == 95;
+  plan.take(is_instinct ? instinct : capability >= 90 ? hopper : ampere);
 }
 
 /// A bias of one dimension is added by cuBLASLt's epilogue, which has a workspace of its own size
