@@ -80,14 +80,17 @@ void refuse_other_kinds(const JsonValue& config) {
 /// Fields that PEFT knows for other targets than names. Source: peft 0.21.2, LoraConfig and
 /// AdaLoraConfig, __post_init__.
 void check_layers(const JsonValue& config) {
-  const bool layers = config.find("layers_to_transform").has_value();
-  if (const auto targets = config.find("target_modules"); targets && targets->is_string() && layers)
-    throw config.at("layers_to_transform")
-        .error("cannot be used when target_modules is a string",
-               "list the names in target_modules, or say the layers in the pattern");
-  if (config.find("layers_pattern") && !layers)
-    throw config.at("layers_pattern")
-        .error("is given without layers_to_transform", "give layers_to_transform, too");
+  const auto targets = config.find("target_modules");
+  for (const char* key : {"layers_to_transform", "layers_pattern"})
+    if (targets && targets->is_string() && config.find(key))
+      throw config.at(key).error(
+          "cannot be used when target_modules is a string",
+          "list the names in target_modules, or say the layers in the pattern");
+  const auto pattern = config.find("layers_pattern");
+  const bool names =
+      pattern && is_set(*pattern) && !(pattern->is_string() && pattern->string().empty());
+  if (names && !config.find("layers_to_transform"))
+    throw pattern->error("is given without layers_to_transform", "give layers_to_transform, too");
 }
 
 /// What AdaLoRA does not take. Source: peft 0.21.2, AdaLoraConfig.__post_init__.

@@ -118,6 +118,16 @@ TEST(ReadLoraConfig, NamesTheKeyOfWhatIsNotModelled) {
               testing::HasSubstr("layer_replication"));
 }
 
+// What LoraConfig and AdaLoraConfig of peft 0.21.2 took and refused.
+TEST(ReadLoraConfig, TakesAPatternOfLayersAsPeftDoes) {
+  EXPECT_NO_THROW(of_json(R"({"layers_pattern": []})"));
+  EXPECT_NO_THROW(of_json(R"({"layers_pattern": ""})"));
+  EXPECT_THAT(complaint_of([] { of_json(R"({"layers_pattern": "h"})"); }),
+              testing::HasSubstr("without layers_to_transform"));
+  EXPECT_THAT(complaint_of([] { of_json(R"({"target_modules": ".*q", "layers_pattern": []})"); }),
+              testing::HasSubstr("cannot be used when target_modules is a string"));
+}
+
 TEST(ParseLoraConfig, ReadsTheOption) {
   const LoraConfig config = parse_lora_config(
       "r=64,alpha=16,dropout=0.1,targets=q_proj+k_proj,save=lm_head,dora", "--peft", "llama");
