@@ -29,8 +29,7 @@ RooflineFigures roofline_figures(const HardwareProfile& profile, Dtype dtype) {
                           .peak = device_peak(profile, dtype),
                           .memory_bandwidth = profile.memory_bandwidth,
                           .power_limit = profile.gpu->power_limit};
-  constexpr std::int64_t half = 2;
-  if (size_of(dtype).count != half) return figures;
+  if (dtype != Dtype::bfloat16 && dtype != Dtype::float16) return figures;
   for (const CardProducts& card : efficiency_of(profile.compute_capability).matmul.cards)
     if (card.card == profile.gpu->name) {
       figures.reached = card.reached;
