@@ -77,6 +77,67 @@ void refuse_other_kinds(const JsonValue& config) {
       throw value->error("is not modelled", "LoRA, rsLoRA and DoRA on linear layers are");
 }
 
+/// Fields that PEFT knows for other targets than names. Source: peft 0.21.2, LoraConfig and
+/// AdaLoraConfig, __post_init__.
+void check_layers(const JsonValue& config) {
+  const auto targets = config.find("target_modules");
+  for (const char* key : {"layers_to_transform", "layers_pattern"})
+    if (targets && targets->is_string() && config.find(key))
+      throw config.at(key).error(
+          "cannot be used when target_modules is a string",
+          "list the names in target_modules, or say the layers in the pattern");
+  const auto pattern = config.find("layers_pattern");
+  const bool names =
+      pattern && is_set(*pattern) && !(pattern->is_string() && pattern->string().empty());
+  if (names && !config.find("layers_to_transform"))
+    throw pattern->error("is given without layers_to_transform", "give layers_to_transform, too");
+}
+
+/// What AdaLoRA does not take. Source: peft 0.21.2, AdaLoraConfig.__post_init__.
+void check_adalora(const JsonValue& config) {
+  constexpr std::int64_t most_steps = std::int64_t{1} << 40;
+  if (flag(config, "use_dora"))
+    throw config.at("use_dora").error("AdaLoRA has no DoRA", "leave it out");
+  if (const auto loftq = config.find("loftq_config"); loftq && is_set(*loftq))
+    throw loftq->error("AdaLoRA has no LoftQ", "leave it out");
+  const auto number = [&](std::string_view key, std::int64_t least) {
+    const auto value = config.find(key);
+    return value ? value->integer(least, most_steps) : 0;
+  };
+  if (!config.find("total_step"))
+    throw config.error("has no total_step, without which AdaLoRA does not work",
+                       "give the steps of the training as total_step");
+  const std::int64_t total = number("total_step", 1);
+  if (number("tinit", 0) >= total - number("tfinal", 0))
+    throw config.at("total_step")
+        .error("leaves no step between tinit and tfinal for the budget of ranks",
+               "raise total_step, or lower tinit or tfinal");
+  if (const auto weight = config.find("orth_reg_weight"); weight) weight->number(0);
+}
+
+/// target_modules for a model_type where an AdaLoRA has none; empty: PEFT knows none. Source: peft
+/// 0.21.2, utils/constants.py, TRANSFORMERS_MODELS_TO_ADALORA_TARGET_MODULES_MAPPING.
+std::vector<std::string> usual_adalora_targets(std::string_view model_type) {
+  static const std::vector<std::pair<std::string_view, std::vector<std::string>>> rows{
+      {"bert", {"query", "value"}},
+      {"bloom", {"query_key_value"}},
+      {"gemma", {"q_proj", "v_proj"}},
+      {"gemma2", {"q_proj", "v_proj"}},
+      {"gemma3_text", {"q_proj", "v_proj"}},
+      {"gpt2", {"c_attn"}},
+      {"gpt_neox", {"query_key_value"}},
+      {"gptj", {"q_proj", "v_proj"}},
+      {"llama", {"q_proj", "v_proj"}},
+      {"opt", {"q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2"}},
+      {"qwen2", {"q_proj", "v_proj"}},
+      {"qwen3", {"q_proj", "v_proj"}},
+      {"roberta", {"query", "key", "value", "dense"}},
+      {"t5", {"q", "k", "v", "o", "wi", "wo"}}};
+  for (const auto& [type, targets] : rows)
+    if (type == model_type) return targets;
+  return {};
+}
+
 void read_targets(const JsonValue& config, std::string_view model_type, LoraConfig& lora) {
   const auto targets = config.find("target_modules");
   if (targets && targets->is_string() && is_all_linear(targets->string()))
@@ -84,7 +145,8 @@ void read_targets(const JsonValue& config, std::string_view model_type, LoraConf
   else if (targets)
     lora.targets = names_in(*targets);
   else
-    lora.targets.names = usual_lora_targets(model_type);
+    lora.targets.names =
+        lora.adaptive_rank ? usual_adalora_targets(model_type) : usual_lora_targets(model_type);
   if (!lora.all_linear && lora.targets.empty())
     throw config.error(
         fmt::format("has no target_modules, and PEFT knows none for model_type {}", model_type),
@@ -195,7 +257,11 @@ LoraConfig read_lora_config(const JsonValue& config, std::string_view model_type
   LoraConfig lora;
   const auto type = config.find("peft_type");
   lora.adaptive_rank = type && type->string() == "ADALORA";
-  if (lora.adaptive_rank) lora.rank = initial_rank_of_adalora;
+  check_layers(config);
+  if (lora.adaptive_rank) {
+    check_adalora(config);
+    lora.rank = initial_rank_of_adalora;
+  }
   if (const auto rank = config.find(lora.adaptive_rank ? "init_r" : "r"))
     lora.rank = rank->integer(1, max_rank);
   if (const auto alpha = config.find("lora_alpha")) lora.alpha = alpha->number();

@@ -26,10 +26,17 @@ FlopRate device_peak(const HardwareProfile& profile, Dtype dtype) {
 }
 
 RooflineFigures roofline_figures(const HardwareProfile& profile, Dtype dtype) {
-  return {.multiprocessors = profile.gpu->multiprocessors,
-          .peak = device_peak(profile, dtype),
-          .memory_bandwidth = profile.memory_bandwidth,
-          .power_limit = profile.gpu->power_limit};
+  RooflineFigures figures{.multiprocessors = profile.gpu->multiprocessors,
+                          .peak = device_peak(profile, dtype),
+                          .memory_bandwidth = profile.memory_bandwidth,
+                          .power_limit = profile.gpu->power_limit};
+  if (dtype != Dtype::bfloat16 && dtype != Dtype::float16) return figures;
+  for (const CardProducts& card : efficiency_of(profile.compute_capability).matmul.cards)
+    if (card.card == profile.gpu->name) {
+      figures.reached = card.reached;
+      figures.reached_power = card.power;
+    }
+  return figures;
 }
 
 }  // namespace

@@ -24,6 +24,16 @@ struct MatmulTile {
   bool operator==(const MatmulTile&) const = default;
 };
 
+/// What large products of 16 bits reach of the peak on one card, where somebody measured it. Cards
+/// that clock higher than their data sheet says reach more than all of it.
+struct CardProducts {
+  std::string card;  ///< "GeForce RTX 4090"
+  double reached = 1;
+  Power power;  ///< the limit that they ran under
+  Provenance provenance;
+  bool operator==(const CardProducts&) const = default;
+};
+
 struct MatmulEfficiency {
   std::vector<MatmulTile> tiles;  ///< the library takes the fastest one for a shape
   /// Of the peak: what the largest products reach in short runs, at the full clock.
@@ -43,6 +53,7 @@ struct MatmulEfficiency {
   Duration prologue;  ///< of each wave of tiles: the pipeline fills, the result is written
   /// How much of a last, not full wave is lost: 1: all (data-parallel tiles), 0: none (stream-k).
   double wave_loss = 1;
+  std::vector<CardProducts> cards;  ///< in the place of `reached` and `clock`
   Provenance provenance;
   bool operator==(const MatmulEfficiency&) const = default;
 };

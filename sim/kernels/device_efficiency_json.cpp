@@ -36,9 +36,19 @@ std::map<Dtype, double> read_shares(const JsonValue& value) {
   return shares;
 }
 
+CardProducts read_card(const JsonValue& value) {
+  constexpr double most = 2;
+  value.only_keys({"card", "reached", "power", "origin", "source", "date", "spread"});
+  return {.card = value.at("card").string(),
+          .reached = value.at("reached").number(least_share, most),
+          .power = read_positive(value.at("power"), parse_power),
+          .provenance = read_provenance(value)};
+}
+
 MatmulEfficiency read_matmul(const JsonValue& value) {
   value.only_keys({"tiles", "reached", "clock", "power", "unaligned", "unaligned_batch",
-                   "precise_sums", "prologue", "wave_loss", "origin", "source", "date", "spread"});
+                   "precise_sums", "prologue", "wave_loss", "cards", "origin", "source", "date",
+                   "spread"});
   MatmulEfficiency matmul{.clock = value.at("clock").number(least_share, 1),
                           .power = read_quantity(value.at("power"), parse_power),
                           .unaligned = read_share(value.at("unaligned")),
@@ -53,6 +63,8 @@ MatmulEfficiency read_matmul(const JsonValue& value) {
     matmul.tiles.push_back(read_tile(tile));
   if (matmul.tiles.empty()) throw value.at("tiles").error("must name at least one tile");
   matmul.reached = read_shares(value.at("reached"));
+  if (const std::optional<JsonValue> cards = value.find("cards"))
+    for (const JsonValue& card : cards->elements()) matmul.cards.push_back(read_card(card));
   return matmul;
 }
 

@@ -44,6 +44,14 @@ double clock_share(const RooflineFigures& device, const MatmulEfficiency& effici
   return std::min(1.0, efficiency.clock * clock_under(device, efficiency.power));
 }
 
+/// Of the peak, by large tiles.
+double share_of_peak(const RooflineFigures& device, const MatmulEfficiency& efficiency,
+                     Dtype dtype) {
+  if (device.reached > 0)
+    return device.reached * std::min(1.0, clock_under(device, device.reached_power));
+  return reached_share(efficiency, dtype) * clock_share(device, efficiency, dtype);
+}
+
 bool is_aligned(std::int64_t elements, Bytes element) {
   constexpr std::int64_t alignment = 16;
   return elements * element.count % alignment == 0;
@@ -80,8 +88,7 @@ double matmul_waves(double tiles, int multiprocessors, double wave_loss) {
 Duration computing_time(const MatmulShape& shape, Dtype dtype, const RooflineFigures& device,
                         const DeviceEfficiency& efficiency, std::optional<Bytes> element) {
   const double rate_of_one =
-      device.peak.flops_per_s * reached_share(efficiency.matmul, dtype) *
-      clock_share(device, efficiency.matmul, dtype) *
+      device.peak.flops_per_s * share_of_peak(device, efficiency.matmul, dtype) *
       alignment_share(shape, element.value_or(size_of(dtype)), efficiency.matmul) /
       device.multiprocessors;
   double seconds = std::numeric_limits<double>::infinity();

@@ -14,6 +14,10 @@ struct RooflineFigures {
   FlopRate peak;  ///< of the dtype at hand
   Bandwidth memory_bandwidth;
   Power power_limit;  ///< 0: not known
+  /// Of the peak, by large products of the dtype at hand on this card under `reached_power`; 0: not
+  /// measured.
+  double reached = 0;
+  Power reached_power = {};
 };
 
 /// Of the clock that GPUs with the power limit `measured` keep. Dynamic power is frequency times

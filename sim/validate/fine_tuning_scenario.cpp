@@ -28,7 +28,8 @@ struct Card {
   std::int64_t mib = 0;  ///< 0: the profile's
   int capability = 0;
 };
-constexpr std::array<Card, 25> cards{{{"A800", "a800_80gb"},
+constexpr std::array<Card, 26> cards{{{"A800", "a800_80gb"},
+                                      {"MI300X", "mi300x"},
                                       {"SXM4-40GB", "a100_40gb"},
                                       {"A100-40GB", "a100_40gb"},
                                       {"A100 40GB", "a100_40gb"},
@@ -70,6 +71,26 @@ std::optional<double> stated_power_limit(std::string_view gpu) {
   double watts = 0;
   std::from_chars(gpu.data() + begin, gpu.data() + at, watts);
   return watts > 0 ? std::optional(watts) : std::nullopt;
+}
+
+/// Source: Hugging Face, Model training anatomy: "the kernels alone take up 1.3GB of GPU memory",
+/// 1343 MiB by NVML after the first tensor.
+void load_all_kernels(HardwareProfile& profile, std::vector<std::string>& assumed) {
+  constexpr Bytes context{1343LL << 20};
+  profile.context_memory = context;
+  assumed.emplace_back("all kernels are loaded with the context");
+}
+
+/// fsdp_qlora's two RTX 3090 sit on "an older motherboard" with "slow PCI lanes"
+/// (benchmarks_03_2024.md). Such boards of processors without PCIe 4 give two cards 8 lanes of
+/// PCIe 3 each.
+void narrow_lanes(HardwareProfile& profile, std::vector<std::string>& assumed) {
+  constexpr int generation = 3;
+  constexpr double half_of_the_lanes = 0.5;
+  if (!profile.node) return;
+  profile.node->pcie_generation = generation;
+  profile.node->efficiency *= half_of_the_lanes;
+  assumed.emplace_back("8 lanes of PCIe 3 for each card");
 }
 
 HardwareProfile profile_of(const Card& card, std::string_view gpu,
@@ -319,9 +340,12 @@ Quantization quantization_of(const FineTuningRow& row, const FineTuningStack& st
           .keeps_inputs = stack.keeps_inputs && !is_recent(row, stack)};
 }
 
-/// Whether every block is computed again.
+/// Whether every block is computed again. The commands of ms-swift's examples/train/multi-gpu/
+/// fsdp2_lora turn it off and leave it to accelerate's file beside them, which has
+/// fsdp_activation_checkpointing.
 bool checkpoints(const FineTuningRow& row) {
   const std::string_view text = row.checkpointing;
+  if (holds(row.source, "multi-gpu/fsdp2_lora/")) return true;
   return text.starts_with("on") || text == "FSDP block" || text == "recompute full" ||
          text == "unsloth";
 }
@@ -395,6 +419,11 @@ class Builder {
     result_.config = known_.config;
     auto& assumed = result_.training.assumed;
     result_.profile = profile_of(*card_of(row_.gpu), row_.gpu, assumed);
+    if (!stack_.narrow_lanes_of.empty() && holds(row_.gpu, stack_.narrow_lanes_of))
+      narrow_lanes(result_.profile, assumed);
+    if (stack_.loads_all_kernels) load_all_kernels(result_.profile, assumed);
+    result_.device_data = stack_.device_data;
+    result_.profile.memory -= result_.device_data;
     set_host();
     assumed.push_back(fmt::format("as {} trains ({})", stack_.repository, stack_.document));
     if (by_megatron(row_, stack_)) {

@@ -22,6 +22,7 @@ struct FineTuningScenario {
   HardwareProfile profile;
   /// A quantised base that no device holds whole while it is loaded: its layers come one by one.
   bool loads_in_shards = false;
+  Bytes device_data;  ///< held beside the training; not in `profile`'s memory any more
   /// Megatron-LM trains `config`'s model; only config, profile and world are then filled in beside.
   std::optional<megatron::Settings> megatron = {};
 };

@@ -16,6 +16,11 @@ constexpr KnownModelForm unsloth_form{.splits_projections = true, .positions = 3
 /// 10/45 each: 23 us an operator.
 constexpr double qwen_host_operation = 23;
 
+/// TinyStoriesV2-GPT4-train in uint16: 541,229,347 tokens of a vocabulary that was made for it
+/// (10,000 words; runs of Stanford's CS336 print the number). Llama 2's tokenizer gives some
+/// percent more.
+constexpr Bytes tiny_stories{2 * 541'229'347LL};
+
 constexpr std::array<FineTuningStack, 12> stacks{
     {{.repository = "Lightning-AI/litgpt",
       .document = "litgpt/finetune/lora.py and config_hub",
@@ -47,7 +52,8 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .wraps_adapters = true,
       .double_quantization = true,  // Linear4bit's compress_statistics, which it leaves alone
       .storage = Dtype::bfloat16,
-      .keeps_inputs = true},  // March 2024: bitsandbytes 0.43.0
+      .keeps_inputs = true,  // March 2024: bitsandbytes 0.43.0
+      .narrow_lanes_of = "3090"},
      {.repository = "QwenLM/Qwen",
       .document = "finetune.py: lora_r 64 on c_attn, c_proj, w1, w2; finetune_ds.sh",
       .rank = 64,
@@ -64,7 +70,10 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .reentrant = true,           // transformers 4.32
       .zero_bucket = 200'000'000,  // finetune/ds_config_zero2.json
       .micro_batches = 8,
-      .host_operation = qwen_host_operation},
+      .host_operation = qwen_host_operation,
+      // CUDA 11.8 also runs on drivers before 515, which cannot load lazily; which driver it was is
+      // not stated.
+      .loads_all_kernels = true},
      {.repository = "huggingface/peft",
       .document = "examples/sft and method_comparison",
       .adalora_rank = 64,                       // method_comparison/MetaMathQA/experiments/adalora
@@ -118,8 +127,10 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .document = "benchmarks/quantized_training/pretrain_llama2.py",
       .pure = true,
       .loss = eager::LanguageLoss::floated,
+      .model = {.own_of = "torchao"},  // its transformer_configs, "1B"
       .fused_adamw = true,
-      .prints_allocated = true},
+      .prints_allocated = true,
+      .device_data = tiny_stories},  // get_tinystories().cuda()
      {.repository = "unslothai/notebooks",
       .document = "unsloth 2026.8.11: r 16 on all linear layers, xformers",
       .rank = 16,

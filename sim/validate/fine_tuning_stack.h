@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/base/dtype.h"
+#include "core/base/quantities.h"
 #include "core/pytorch/engine/models/make_module.h"
 #include "sim/validate/known_model.h"
 
@@ -59,6 +60,13 @@ struct FineTuningStack {
   bool torchtitan = false;
   /// Its figures are torch.cuda.max_memory_allocated() / 1e9.
   bool prints_allocated = false;
+  /// All kernels are loaded with the context: without lazy loading, of which CUDA 11.7 and driver
+  /// 515 are the first.
+  bool loads_all_kernels = false;
+  /// The training's data, which the program keeps on the device.
+  Bytes device_data = {};
+  /// Cards of this word share the lanes of an old motherboard.
+  std::string_view narrow_lanes_of = {};
   bool prompt_adapters = false;  ///< methods "adapter" and "adapter_v2" are litgpt's
 };
 

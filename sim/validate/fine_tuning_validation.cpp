@@ -136,7 +136,7 @@ void predict(const FineTuningRow& row, ValidatedFineTuning& result) {
     summary = played(scenario, unbounded(scenario.profile));
   }
   result.predicted_rate = rate_of(summary, scenario);
-  result.predicted = peak_of(summary, result.kind);
+  result.predicted = peak_of(summary, result.kind) + scenario.device_data;
 }
 
 MemoryStatistics statistics(std::string source, std::span<const ValidatedFineTuning* const> rows) {

@@ -22,9 +22,11 @@ struct PublishedShape {
 
 /// The first that the name holds counts. Source: config.json of each repository on the Hub, July
 /// 2026. The intermediate_size of Qwen of 2023 is twice `ffn`. Falcon stands as litgpt builds it:
-/// Phi's blocks, whose biases are a thousandth of its weights.
-constexpr std::array<PublishedShape, 98> shapes{
-    {{"tinyllama", "llama", 2048, 22, 32, 4, 5632, 32000},
+/// Phi's blocks, whose biases are a thousandth of its weights. torchao's own Llama: pytorch/ao
+/// 65ac4ecd, benchmarks/quantized_training/pretrain_llama2.py.
+constexpr std::array<PublishedShape, 99> shapes{
+    {{"torchaollama21b", "llama", 1536, 24, 24, 24, 6144, 32000},
+     {"tinyllama", "llama", 2048, 22, 32, 4, 5632, 32000},
      {"llama21b", "llama", 2048, 22, 32, 4, 5632, 32000},
      {"llama270b", "llama", 8192, 80, 64, 8, 28672, 32000},
      {"llama213b", "llama", 5120, 40, 40, 40, 13824, 32000},
@@ -203,7 +205,7 @@ std::string config_of(const PublishedShape& shape, const KnownModelForm& form) {
 }  // namespace
 
 std::optional<KnownModel> known_model(std::string_view name, const KnownModelForm& form) {
-  const std::string text = plain(name);
+  const std::string text = std::string(form.own_of) + plain(name);
   for (const PublishedShape& shape : shapes) {
     if (text.find(shape.name) == std::string::npos) continue;
     JsonValue config = JsonValue::parse(config_of(shape, form), "shape");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <span>
 #include <vector>
 
 #include "core/pytorch/engine/dispatch.h"
@@ -59,6 +60,41 @@ TEST(KernelScratch, OfEmbeddingsGradientIsWhatPyTorchAskedFor) {
   EXPECT_EQ(taken_by_embedding(8192), (std::vector<std::int64_t>{65'536, 65'536, 65'536, 65'536,
                                                                  65'536, 72'088, 36'909'056}));
   EXPECT_TRUE(taken_by_embedding(3072).empty());
+}
+
+/// Bytes of the workspace around an operator on a bias and two matrices, or on the matrices alone,
+/// on a device of that capability.
+std::int64_t workspace_of(std::string_view product, int capability) {
+  Session s{{.device = Device::cpu}};
+  const Tensor matrix = allocate(s, {Dtype::bfloat16, Device::cuda}, {64, 64});
+  const Tensor bias = allocate(s, {Dtype::bfloat16, Device::cuda}, {64});
+  const std::array<const TensorImpl*, 3> all{bias.impl(), matrix.impl(), matrix.impl()};
+  const bool adds = product == "aten.addmm.default";
+  const std::span<const TensorImpl* const> inputs = std::span(all).subspan(adds ? 0 : 1);
+  const std::array<const TensorImpl*, 1> outputs{matrix.impl()};
+  const Operator op{product};
+  ScratchPlan plan;
+  scratch_rule_of(product)({.op = op, .inputs = inputs, .outputs = outputs},
+                           kernel_device(capability), plan);
+  std::int64_t bytes = 0;
+  for (const ScratchPlan::Step& step : plan.steps())
+    if (step.kind == ScratchPlan::Kind::take) bytes += step.value;
+  return bytes;
+}
+
+// ATen/cuda/CublasHandlePool.cpp: ":4096:2:16:8" KiB, 32 MiB on Hopper and Blackwell, 128 MiB of
+// ROCm on gfx942 (9.4).
+TEST(KernelScratch, OfAProductFollowsTheGpu) {
+  EXPECT_EQ(workspace_of("aten.mm.default", 80), 8'519'680);
+  EXPECT_EQ(workspace_of("aten.mm.default", 90), 33'554'432);
+  EXPECT_EQ(workspace_of("aten.mm.default", 94), 134'217'728);
+  EXPECT_EQ(workspace_of("aten.mm.default", 100), 33'554'432);
+}
+
+// ATen/cuda/CUDABlas.cpp: 1024 KiB, "Use 76 MB for hipBLASLt".
+TEST(KernelScratch, OfABiasInTheEpilogueFollowsTheGpu) {
+  EXPECT_EQ(workspace_of("aten.addmm.default", 80), 1'048'576);
+  EXPECT_EQ(workspace_of("aten.addmm.default", 94), 79'691'776);
 }
 
 }  // namespace

@@ -64,11 +64,47 @@ TEST(LoraTargets, ARankPatternIsTheEndOfAName) {
 // What AdaLoRA saves: a list of ranks that are left for each module.
 TEST(ReadLoraConfig, TakesTheFirstRankOfAnAdaLoraThatWasSaved) {
   const LoraConfig lora = of_json(
-      R"({"peft_type": "ADALORA", "init_r": 12, "r": 8, "target_r": 8, "target_modules": ["q_proj"],
+      R"({"peft_type": "ADALORA", "init_r": 12, "r": 8, "target_r": 8, "total_step": 40,
+"target_modules": ["q_proj"],
 "rank_pattern": {"model.layers.0.self_attn.q_proj.lora_E": [true, false]}})");
   EXPECT_TRUE(lora.adaptive_rank);
   EXPECT_EQ(lora.rank, 12);
   EXPECT_TRUE(lora.rank_pattern.empty());
+}
+
+/// tests/data/adalora/configs.json: files that peft 0.21.2 was given, and the layers that it put
+/// into a small model, or its refusal.
+JsonValue recorded_adalora() {
+  return JsonValue::read_file(SOURCE_ROOT "/tests/data/adalora/configs.json");
+}
+
+TEST(ReadLoraConfig, RefusesTheAdaLoraThatPeftRefuses) {
+  for (const JsonValue& one : recorded_adalora().at("cases").elements()) {
+    // An embedding is a matter of the model, not of its file.
+    if (one.has("error") && one.at("error").string().find("Target module") != std::string::npos)
+      continue;
+    const std::string type = one.at("model_type").string();
+    const auto read = [&] { read_lora_config(one.at("config"), type); };
+    if (one.has("error"))
+      EXPECT_THROW(read(), Error) << one.at("error").string();
+    else
+      EXPECT_NO_THROW(read()) << type;
+  }
+}
+
+TEST(ReadLoraConfig, AdaptsTheLayersThatPeftsAdaLoraAdapts) {
+  for (const JsonValue& one : recorded_adalora().at("cases").elements()) {
+    if (!one.has("ranks")) continue;
+    const std::string type = one.at("model_type").string();
+    const LoraConfig config = read_lora_config(one.at("config"), type);
+    if (config.all_linear) continue;
+    const LoraTargets targets(config);
+    for (const auto& [name, rank] : one.at("ranks").members()) {
+      EXPECT_TRUE(targets.has({.name = name, .is_linear = true})) << type << " " << name;
+      EXPECT_EQ(targets.rank_of(name), rank.integer()) << type << " " << name;
+    }
+    EXPECT_FALSE(targets.has({.name = "model.layers.0.mlp.gate_proj", .is_linear = true})) << type;
+  }
 }
 
 TEST(ReadLoraConfig, TakesTheFamilysTargetsWhereNoneAreGiven) {
@@ -80,6 +116,16 @@ TEST(ReadLoraConfig, NamesTheKeyOfWhatIsNotModelled) {
               testing::HasSubstr("adapter_config.json:2: peft_type"));
   EXPECT_THAT(complaint_of([] { of_json(R"({"layer_replication": [[0, 4], [2, 5]]})"); }),
               testing::HasSubstr("layer_replication"));
+}
+
+// What LoraConfig and AdaLoraConfig of peft 0.21.2 took and refused.
+TEST(ReadLoraConfig, TakesAPatternOfLayersAsPeftDoes) {
+  EXPECT_NO_THROW(of_json(R"({"layers_pattern": []})"));
+  EXPECT_NO_THROW(of_json(R"({"layers_pattern": ""})"));
+  EXPECT_THAT(complaint_of([] { of_json(R"({"layers_pattern": "h"})"); }),
+              testing::HasSubstr("without layers_to_transform"));
+  EXPECT_THAT(complaint_of([] { of_json(R"({"target_modules": ".*q", "layers_pattern": []})"); }),
+              testing::HasSubstr("cannot be used when target_modules is a string"));
 }
 
 TEST(ParseLoraConfig, ReadsTheOption) {

@@ -47,6 +47,23 @@ TEST(MatmulTime, AnElementMoreIsAWaveMore) {
   EXPECT_EQ(matmul_time(shape, Dtype::bfloat16, device, efficiency()), 44_ms + 2_us);
 }
 
+TEST(MatmulTime, WhatACardsProductsReachedStandsInThePlaceOfAShareOfItsPeak) {
+  // Twice the peak at 800 W: a quarter of the 40 ms. An eighth of the power halves it, more does not
+  // help.
+  const MatmulShape shape{.batch = 1, .m = 1000, .n = 1000, .k = 100'000};
+  RooflineFigures measured = device;
+  measured.memory_bandwidth = {1e12};
+  measured.reached = 2;
+  measured.reached_power = {800};
+  const auto time_at = [&](double watts) {
+    measured.power_limit = {watts};
+    return matmul_time(shape, Dtype::bfloat16, measured, efficiency()) - 2_us;
+  };
+  EXPECT_EQ(time_at(800), 10_ms);
+  EXPECT_EQ(time_at(100), 20_ms);
+  EXPECT_EQ(time_at(1600), 10_ms);
+}
+
 TEST(MatmulTime, TheClockFollowsTheCubeRootOfThePowerLimit) {
   // At 800 W the full clock would be kept but for a fifth: 50 ms for the 40; an eighth of the
   // power halves that again.

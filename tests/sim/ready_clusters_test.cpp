@@ -18,14 +18,15 @@ TEST_P(ReadyCluster, IsNamedAsItsFileAndReadsBack) {
 }
 
 TEST_P(ReadyCluster, SaysWhereEveryFigureComesFrom) {
-  for (const char* figure : {"memory", "memory_bandwidth", "gpu", "node", "operation_overhead"})
+  for (const char* figure : {"memory", "memory_bandwidth", "gpu", "operation_overhead"})
     EXPECT_FALSE(profile_.provenance.at(figure).source.empty()) << figure;
+  EXPECT_FALSE(profile_.provenance.at(profile_.node ? "node" : "link").source.empty());
   EXPECT_EQ(profile_.interconnect.has_value(), profile_.provenance.contains("interconnect"));
 }
 
 TEST_P(ReadyCluster, PeaksFollowFromMultiprocessorsAndClock) {
   // Dense operations per clock and multiprocessor: 1024 of Volta, Turing, GA102 and Ada, 512 of
-  // GeForce and A10G, 2048 of A100, 4096 of Hopper, 8192 of Blackwell.
+  // GeForce and A10G, 2048 of A100 and MI300X, 4096 of Hopper, 8192 of Blackwell.
   const Gpu& gpu = *profile_.gpu;
   const double clocks = gpu.multiprocessors * gpu.boost_clock.hertz;
   double per_clock = gpu.float16->flops_per_s / clocks;
@@ -34,7 +35,7 @@ TEST_P(ReadyCluster, PeaksFollowFromMultiprocessorsAndClock) {
   if (capability == 90) per_clock /= 4096;
   const bool is_half = gpu.name.starts_with("GeForce") || gpu.name.starts_with("A10G");
   if (capability == 89 || capability == 86) per_clock /= is_half ? 512 : 1024;
-  if (capability == 80) per_clock /= 2048;
+  if (capability == 80 || capability == 94) per_clock /= 2048;
   if (capability < 80) per_clock /= 1024;
   EXPECT_NEAR(per_clock, 1, 0.07);
   // 128 fused operations, 64 of Volta, Turing and A100.

@@ -25,21 +25,28 @@ void copy_if_strided(const TensorImpl& tensor, ScratchPlan& plan) {
   if (!contiguous(tensor)) plan.take(bytes_of_elements(tensor));
 }
 
+/// gfx942 and gfx950 of AMD, whose libraries are ROCm's.
+bool is_instinct(const KernelDevice& device) {
+  return device.compute_capability == 94 || device.compute_capability == 95;
+}
+
 /// Workspace of cuBLAS and of products without bias that go through cuBLASLt: around each product.
 /// Source: ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize: ":4096:2:16:8", on sm_90 and
-/// later 32 MiB.
+/// later 32 MiB; under ROCm on gfx94 and gfx95 128 MiB.
 void product_workspace(const OperatorCall&, const KernelDevice& device, ScratchPlan& plan) {
   constexpr std::int64_t ampere = 2 * 4096 * 1024 + 8 * 16 * 1024;
-  constexpr std::int64_t hopper = 33'554'432;
+  constexpr std::int64_t hopper = 33'554'432, instinct = 4 * hopper;
   if (!device.blas_workspaces) return;
   plan.outputs();
-  plan.take(device.compute_capability >= 90 ? hopper : ampere);
+  const bool is_new = device.compute_capability >= 90;
+  plan.take(is_instinct(device) ? instinct : is_new ? hopper : ampere);
 }
 
 /// A bias of one dimension is added by cuBLASLt's epilogue, which has a workspace of its own size
-/// (CUBLASLT_WORKSPACE_SIZE, 1024 KiB). Source: ATen/native/cuda/Blas.cpp, addmm_out_cuda_impl.
+/// (CUBLASLT_WORKSPACE_SIZE: 1024 KiB, under ROCm 76 MiB). Source: ATen/native/cuda/Blas.cpp,
+/// addmm_out_cuda_impl; ATen/cuda/CUDABlas.cpp, _parseChosenWorkspaceSize.
 void addmm_workspace(const OperatorCall& call, const KernelDevice& device, ScratchPlan& plan) {
-  constexpr std::int64_t epilogue = 1'048'576;
+  constexpr std::int64_t epilogue = 1'048'576, epilogue_of_rocm = 76 * epilogue;
   const TensorImpl& bias = *call.inputs[0];
   const Dims& columns = call.inputs[2]->layout.sizes;
   const bool in_epilogue = bias.layout.sizes.size() == 1 && contiguous(bias) &&
@@ -47,7 +54,7 @@ void addmm_workspace(const OperatorCall& call, const KernelDevice& device, Scrat
   if (!in_epilogue) return product_workspace(call, device, plan);
   if (!device.blas_workspaces) return;
   plan.outputs();
-  plan.take(epilogue);
+  plan.take(is_instinct(device) ? epilogue_of_rocm : epilogue);
 }
 
 /// Source: ATen/native/cuda/ForeachReduceOp.cu: offsets of the tensors' chunks, one partial result

@@ -124,6 +124,20 @@ TEST(FineTuningScenario, TrainsAsManyParametersAsPeftPrintsOfAdaLora) {
             18'353'664);
 }
 
+// transformer_configs of pretrain_llama2.py, "1B": 24 blocks of 4 * 1,536^2 + 3 * 1,536 * 6,144 and
+// two norms, a norm, embedding and head of 32,000 words. Its tokens take 2 bytes each.
+TEST(FineTuningScenario, TrainsTorchaosOwnLlamaBesideItsData) {
+  const FineTuningScenario scenario = fine_tuning_scenario(
+      row_of("pytorch/ao torchao/prototype/quantized_training,Llama-2-1B (TinyLlama shape),"
+             "full (pre-training step),bf16 compile,1,RTX 4070 Ti SUPER 16GB,single device,4,2048,"
+             "on,,10.25,peak as printed,"));
+  EXPECT_EQ(scenario.model.parameter_elements(),
+            24 * (4 * 1536 * 1536 + 3 * 1536 * 6144 + 2 * 1536) + 1536 + 2 * 32'000 * 1536);
+  EXPECT_EQ(scenario.device_data, Bytes{1'082'458'694});
+  EXPECT_EQ(scenario.profile.memory + scenario.device_data,
+            find_hardware_profile("rtx4070_ti_super", "test").memory);
+}
+
 // torchtitan compiled its loss again from April 2025 on.
 TEST(FineTuningScenario, CompilesTorchtitansLossWhereItWasCompiled) {
   const auto scope = [](const std::string& notes) {
@@ -207,6 +221,17 @@ TEST(FineTuningScenario, CastsNothingThatQwenTrains) {
   EXPECT_FALSE(scenario.training.setup.fine_tuning->trainable_dtype);
   EXPECT_EQ(scenario.training.setup.model.loss, eager::LanguageLoss::copied);
   EXPECT_TRUE(scenario.training.setup.loop.optimizer.denominator_apart);
+  // Hugging Face, Model training anatomy: 1343 MiB of kernels.
+  EXPECT_EQ(scenario.profile.context_memory, Bytes{1343LL << 20});
+}
+
+// The file of accelerate beside the command has fsdp_activation_checkpointing; 28 layers.
+TEST(FineTuningScenario, CheckpointsAsTheFileBesideMsSwiftsCommandSays) {
+  const FineTuningScenario scenario = fine_tuning_scenario(
+      row_of("modelscope/ms-swift examples/train/multi-gpu/fsdp2_lora/train.sh,Qwen2.5-7B-Instruct,"
+             "lora,bfloat16,2,unstated,FSDP2,1,2048,off,adamw default,14.7,device,"));
+  ASSERT_TRUE(scenario.training.setup.fine_tuning);
+  EXPECT_EQ(scenario.training.setup.fine_tuning->checkpointed_layers.size(), 28u);
 }
 
 // litgpt's tables of 2023 and 2024 are older than bitsandbytes 0.43.2; its loop has variables
@@ -391,6 +416,10 @@ TEST(FineTuningScenario, HasTheChipOfItsCard) {
   EXPECT_DOUBLE_EQ(profile.memory_bandwidth.bytes_per_s, 936e9);
   EXPECT_DOUBLE_EQ(profile.gpu->power_limit.watts, 280);
   EXPECT_EQ(profile.gpu->multiprocessors, 82);
+  // Half of the lanes of PCIe 3.
+  EXPECT_EQ(profile.node->pcie_generation, 3);
+  EXPECT_DOUBLE_EQ(profile.node->efficiency,
+                   find_hardware_profile("rtx3090", "test").node->efficiency / 2);
 }
 
 }  // namespace

@@ -177,13 +177,13 @@ class Injection {
       const std::int64_t rank = targets_.rank_of(found.name);
       if (linear)
         place = lora_layer(place, rank, quantized);
-      else if (is_embedding(*place))
+      else if (is_embedding(*place) && !config().adaptive_rank)
         place = embedding_adapter(s_, place, rank, config());
       else
         throw Error({.where = "target_modules: " + found.name,
-                     .what = fmt::format("a {} gets no adapter here: only linear layers and "
-                                         "embeddings do",
-                                         place->class_name),
+                     .what = fmt::format("a {} gets no adapter here: only linear layers{} do",
+                                         place->class_name,
+                                         config().adaptive_rank ? "" : " and embeddings"),
                      .way_out = "name such layers, or put it under modules_to_save"});
       layers_.push_back(place.get());
     }

@@ -20,10 +20,11 @@ Tensors native_dropout_backward(Session& s, Node& node, Tensors& gradients) {
   return {gradient};
 }
 
+/// Source: ATen/native/cuda/Dropout.cu, dropout_cuda: the mask is made before the result.
 Tensor native_dropout(Session& s, const Tensor& input) {
   const NodeRef node = make_node(s, "NativeDropoutBackward0", {&input}, native_dropout_backward);
-  const Tensor output = allocate_like(s, input, input.dtype());
   const Tensor mask = allocate_like(s, input, Dtype::boolean);
+  const Tensor output = allocate_like(s, input, input.dtype());
   dispatched(s, native_dropout_op, {&input}, {&output, &mask});
   set_history(s, output, node);
   if (node) node->save_output(s, "result1", mask);
