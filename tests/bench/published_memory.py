@@ -53,6 +53,8 @@ def arguments_of(row):
                  "h100_sxm"] + options
     if row["seq"]:
         arguments += ["--seq", row["seq"]]
+    if "float8" in row["precision"]:
+        arguments += ["--float8", "tensorwise"]
     if row["compile"] == "yes":
         # In 2024 torchtitan left the loss out: compiling it caused errors of CUDA.
         arguments += ["--compile", "blocks" if "_202412_" in row["source"] else "blocks+loss"]
@@ -99,8 +101,7 @@ def main():
                 continue
             error = predicted / measured - 1
             errors.setdefault(source_of(row), []).append(abs(error))
-            print(f"{head}  {predicted:6.1f} GiB, measured {measured:5.1f}  {error:+7.1%}" +
-                  ("  (without float8)" if "float8" in row["precision"] else ""))
+            print(f"{head}  {predicted:6.1f} GiB, measured {measured:5.1f}  {error:+7.1%}")
     for source, values in errors.items():
         print(f"{source}: {len(values)} rows, mean absolute error {sum(values) / len(values):.1%}")
 
