@@ -15,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/model/exported_step.h"
 #include "core/pytorch/plans/runtime_request.h"
+#include "core/pytorch/runtimes/training/float8_layers.h"
 
 namespace shardscope {
 namespace {
@@ -161,10 +162,9 @@ class Resolver {
         runtimes_(runtimes_of(options, profile_)) {}
 
   planner::Inputs resolve() {
-    // Stages of torch.distributed.pipelining are compiled as torchtitan compiles them.
-    if (asks_pytorch_pipelines()) torchtitan_compile_scope(options_.pytorch);
     planner::Inputs inputs =
         only_native(runtimes_) && !options_.has_file() ? of_native() : of_pytorch();
+    check_kernels(inputs.question.training);
     inputs.question.runtimes = runtimes_;
     inputs.question.torchtitan = options_.asks_torchtitan();
     inputs.question.tokens_per_batch = *options_.job.tokens_per_batch;
@@ -243,6 +243,17 @@ class Resolver {
   }
 
   JobOptions job_options() const { return shared_options(options_); }
+
+  /// What `simulate` refuses of each way.
+  void check_kernels(const planner::Training& training) const {
+    constexpr int usual_capability = 90;
+    if (training.float8 != eager::parallel::Float8Recipe::none)
+      eager::check_float8_device(gpu_of(profile_).compute_capability.value_or(usual_capability));
+    if (asks_pytorch_pipelines() && name_of(training.compiled) == name_of(CompileScope::model))
+      throw Error({.where = "--compile",
+                   .what = "stages of a pipeline are compiled block by block, not as a model",
+                   .way_out = "give --compile blocks, or leave pipeline out of --strategy"});
+  }
 
   bool asks_pytorch_pipelines() const {
     const planner::PipelinesAsked asked = options_.asked_pipelines();
@@ -406,6 +417,14 @@ class Resolver {
   std::vector<std::string> assumed_;
 };
 
+/// `--compile weigh` says what eager ways would gain.
+void check_weighed(const planner::Inputs& inputs) {
+  refuse_if(inputs.question.training.compiled != CompileScope::none, "--compile",
+            "weigh ranks eager code, and the file compiles", "leave weigh out");
+  refuse_if(only_native(inputs.question.runtimes) && !inputs.question.torchtitan, "--compile",
+            "the native runtime compiles nothing", "leave weigh out");
+}
+
 }  // namespace
 
 int ranks_of_a_node(const HardwareProfile& profile) {
@@ -434,6 +453,7 @@ planner::Inputs resolve_plan(const PlanOptions& options) {
   const bool weighs_compilation = options.pytorch.compile == "weigh";
   if (weighs_compilation) on_most.pytorch.compile.reset();
   planner::Inputs inputs = Resolver(on_most, worlds).resolve();
+  if (weighs_compilation) check_weighed(inputs);
   inputs.weighs_compilation = weighs_compilation;
   return inputs;
 }

@@ -481,7 +481,7 @@ class ShardingBounder {
   const TrialInputs& inputs_;
   Group shards_, replicas_, world_;
   Dtype dtype_;
-  Dtype gathered_dtype_;  ///< of FSDP2: where linear layers are cast before, nothing is wider
+  Dtype gathered_dtype_;  ///< of FSDP2; in float8 as if all were 8 bits: no less is gathered
   std::int64_t elements_ = 0, trainable_ = 0;
 };
 

@@ -71,7 +71,7 @@ void add_compilation(CompileScope scope, PortableStrategy& strategy) {
   if (scope == CompileScope::none) return;
   ConfigValue dynamo = ConfigValue::dict();
   dynamo.set("dynamo_backend", ConfigValue("INDUCTOR"));
-  if (name_of(scope).starts_with(name_of(CompileScope::blocks)))
+  if (scope == CompileScope::blocks || scope == CompileScope::blocks_and_loss)
     dynamo.set("dynamo_use_regional_compilation", ConfigValue(true));
   strategy.own.push_back({.tool = ConfigTool::accelerate,
                           .key = "dynamo_config",

@@ -475,6 +475,29 @@ TEST_F(Plan, CompiledPlacesSimulateToTheSameFigures) {
   }
 }
 
+// What a file compiles is not eager code.
+TEST_F(Plan, RefusesToWeighWhatAFileCompiles) {
+  workplace_.write("llama.json", small_llama);
+  workplace_.write("compiled.yaml",
+                   "distributed_type: MULTI_GPU\nnum_processes: 8\nmixed_precision: bf16\n"
+                   "dynamo_config:\n  dynamo_backend: INDUCTOR\n");
+  EXPECT_THAT(refused("plan --model llama.json --cluster h100_sxm --accelerate compiled.yaml "
+                      "--tokens-per-batch 2048 --seq 128 --compile weigh")
+                  .errors,
+              HasSubstr("weigh ranks eager code, and the file compiles"));
+}
+
+// An A100 has no products of 8 bits.
+TEST_F(Plan, RefusesFloat8OnOlderGpus) {
+  workplace_.write("llama.json", small_llama);
+  for (const std::string runtime : {"torchtitan", "fsdp2"})
+    EXPECT_THAT(refused("plan --model llama.json --cluster a100_80gb --world 8 --float8 rowwise "
+                        "--tokens-per-batch 2048 --seq 128 --runtime " +
+                        runtime)
+                    .errors,
+                HasSubstr("compute capability 8.0, and float8 needs 8.9"));
+}
+
 // torchao's layers are not known under FSDP1.
 TEST_F(Plan, RefusesFloat8WhereItIsNotPredicted) {
   workplace_.write("llama.json", small_llama);

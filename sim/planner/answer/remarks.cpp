@@ -144,10 +144,13 @@ std::string small_margin_remark(const std::vector<Candidate>& candidates) {
 
 std::string compilation_remark(const Candidate& best, const Basis& basis,
                                const std::stop_token& stop) {
-  if (best.choice.runtime == Runtime::native || stop.stop_requested()) return {};
+  // Compiled rings are not predicted.
+  if (best.choice.runtime == Runtime::native || context_ranks(best.choice) > 1 ||
+      stop.stop_requested())
+    return {};
   const TrialInputs& eager = basis.trials;
   Training training = eager.training;
-  training.compiled = CompileScope::blocks;
+  training.compiled = best.choice.torchtitan ? CompileScope::blocks_and_loss : CompileScope::blocks;
   const TrialInputs inputs{.model = eager.model,
                            .config = eager.config,
                            .training = training,
@@ -160,11 +163,11 @@ std::string compilation_remark(const Candidate& best, const Basis& basis,
     const Summary compiled = summary_of(best.choice, inputs, stop);
     const double share = compiled.step_time.seconds() / best.summary.step_time.seconds() - 1;
     return fmt::format(
-        "Compiled blocks (--compile blocks) would take {} a step in place 1 where eager code takes "
-        "{} ({:.1f}% {}), and need {} where it needs {}.",
-        rounded_text(compiled.step_time), rounded_text(best.summary.step_time),
-        std::abs(share) * 100, share < 0 ? "less" : "more", rounded_text(needed_memory(compiled)),
-        rounded_text(needed_memory(best.summary)));
+        "Compiled blocks (--compile {}) would take {} a step in place 1 where eager code takes {} "
+        "({:.1f}% {}), and need {} where it needs {}.",
+        name_of(training.compiled), rounded_text(compiled.step_time),
+        rounded_text(best.summary.step_time), std::abs(share) * 100, share < 0 ? "less" : "more",
+        rounded_text(needed_memory(compiled)), rounded_text(needed_memory(best.summary)));
   } catch (const Error&) {
     return {};  // a stop came, or the runtime has no compiled code
   }
