@@ -110,9 +110,10 @@ void change(Changes& changes, const CompiledValues& values, const Rematerializat
   // The graph's outputs are what its backward reads; there is no cache of a checkpoint.
   if (values.is_kept_unread(b)) return changes.free_after(b, end);
   if (kept.is_recomputed(b)) {
+    const std::size_t again = inlined.needed_until(b);
     const std::optional<std::size_t> place = last_forward_use(values, b);
-    if (!place) return changes.leave_out(b);
-    end = *place;
+    if (!place && again == 0) return changes.leave_out(b);
+    end = std::max(place.value_or(0), again);
   } else if (end <= values.life(b).freed) {
     return;
   }

@@ -62,6 +62,7 @@ bool CompiledValues::is_value(std::uint32_t buffer) const {
 bool CompiledValues::is_of_functional_collective(std::uint32_t buffer) const {
   if (schedule_.buffers[buffer].category != MemoryCategory::communication) return false;
   const std::vector<ValueUse>& uses = lives_[buffer].uses;
+  if (!is_collective(operation(uses.front().op).kind)) return false;
   return std::ranges::any_of(uses, [&](const ValueUse& use) {
     return use.access == Access::read && runs_[use.op] != no_run &&
            graph_of(use.op) == graph_of(uses.front().op);

@@ -18,8 +18,10 @@ InlinedValues::InlinedValues(const CompiledValues& values, const Rematerializati
   for (const std::uint32_t b : candidates) {
     reads_[b] = reads_of(b);
     if (!is_inlined(b)) continue;
+    const bool in_backward = values.is_backward(values.life(b).uses.front().op);
     for (const std::uint32_t source : reads_[b])
-      needed_until_[source] = std::max(needed_until_[source], values.last_use(b));
+      if (!in_backward || !kept.is_recomputed(source))
+        needed_until_[source] = std::max(needed_until_[source], values.last_use(b));
   }
 }
 
