@@ -15,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/model/exported_step.h"
 #include "core/pytorch/plans/runtime_request.h"
+#include "core/pytorch/runtimes/training/float8_layers.h"
 
 namespace shardscope {
 namespace {
@@ -32,6 +33,9 @@ bool takes_bitsandbytes(Runtime runtime) {
   return runtime == Runtime::ddp || runtime == Runtime::fsdp1;
 }
 
+/// torchao's layers.
+bool takes_float8(Runtime runtime) { return runtime == Runtime::ddp || runtime == Runtime::fsdp2; }
+
 /// What torchtitan's loop cannot be told, or plan does not weigh of it.
 void refuse_under_torchtitan(const PlanOptions& options, const HardwareProfile& profile) {
   constexpr std::string_view way_out = "leave it out, or leave torchtitan out of --runtime";
@@ -47,6 +51,7 @@ void refuse_under_torchtitan(const PlanOptions& options, const HardwareProfile& 
   refuse_if(options.pytorch.optimizer_implementation.value_or("fused") != "fused",
             "--optimizer-implementation", "plan weighs torchtitan with its fused optimizer",
             way_out);
+  torchtitan_compile_scope(options.pytorch);
   refuse_if(options.lengths.has_value(), "--lengths",
             "lengths are not weighed under torchtitan, which packs its sequences", way_out);
 }
@@ -63,12 +68,18 @@ std::vector<Runtime> runtimes_of(const PlanOptions& options, const HardwareProfi
   for (const Runtime runtime : asked)
     if (of_bitsandbytes && !takes_bitsandbytes(runtime)) throw refuse(name_of(runtime));
   if (of_bitsandbytes && options.asks_torchtitan()) throw refuse("torchtitan");
+  for (const Runtime runtime : asked)
+    if (options.pytorch.float8 && !takes_float8(runtime))
+      throw Error({.where = "--float8",
+                   .what = fmt::format("float8 is not predicted under {}", name_of(runtime)),
+                   .way_out = "give --runtime ddp,fsdp2, or torchtitan"});
   if (options.asks_torchtitan()) {
     refuse_under_torchtitan(options, profile);
     return asked;
   }
   if (!asked.empty()) return asked;
   if (of_bitsandbytes) return {Runtime::ddp, Runtime::fsdp1};
+  if (options.pytorch.float8 && !options.has_file()) return {Runtime::ddp, Runtime::fsdp2};
   if (profile.device == "cpu" && !options.has_file()) return {Runtime::native};
   return {Runtime::ddp, Runtime::fsdp2, Runtime::fsdp1, Runtime::deepspeed};
 }
@@ -154,6 +165,7 @@ class Resolver {
   planner::Inputs resolve() {
     planner::Inputs inputs =
         only_native(runtimes_) && !options_.has_file() ? of_native() : of_pytorch();
+    check_kernels(inputs.question.training);
     inputs.question.runtimes = runtimes_;
     inputs.question.torchtitan = options_.asks_torchtitan();
     inputs.question.tokens_per_batch = *options_.job.tokens_per_batch;
@@ -204,7 +216,13 @@ class Resolver {
                                 .session = setup.session,
                                 .model = setup.model,
                                 .through_accelerate = true,
-                                .fine_tuning = setup.fine_tuning};
+                                .fine_tuning = setup.fine_tuning,
+                                .compiled = setup.compiled,
+                                .float8 = setup.float8.recipe};
+    if (is_torchtitan_alone()) {
+      inputs.question.training.compiled = torchtitan_compile_scope(options_.pytorch);
+      inputs.question.training.float8 = float8_recipe_of(options_.pytorch);
+    }
     if (options_.has_file()) inputs.given = given_of(std::move(scenario.training));
     fill_training(inputs);
     return inputs;
@@ -227,11 +245,35 @@ class Resolver {
 
   JobOptions job_options() const { return shared_options(options_); }
 
+  /// What `simulate` refuses of each way.
+  void check_kernels(const planner::Training& training) const {
+    constexpr int usual_capability = 90;
+    if (training.float8 != eager::parallel::Float8Recipe::none)
+      eager::check_float8_device(gpu_of(profile_).compute_capability.value_or(usual_capability));
+    if (asks_pytorch_pipelines() && name_of(training.compiled) == name_of(CompileScope::model))
+      throw Error({.where = "--compile",
+                   .what = "stages of a pipeline are compiled block by block, not as a model",
+                   .way_out = "give --compile blocks, or leave pipeline out of --strategy"});
+  }
+
+  bool asks_pytorch_pipelines() const {
+    const planner::PipelinesAsked asked = options_.asked_pipelines();
+    return std::ranges::count(runtimes_, Runtime::fsdp2) > 0 &&
+           (asked == planner::PipelinesAsked::beside || asked == planner::PipelinesAsked::alone);
+  }
+
+  bool is_torchtitan_alone() const {
+    return options_.asks_torchtitan() && options_.asked_runtimes().empty() && !options_.has_file();
+  }
+
   PytorchScenario resolve(const JobOptions& job, const ShardingOptions& sharding,
                           const PlaceOptions& place) const {
+    PytorchOptions pytorch = options_.pytorch;
+    // Its loop computes the loss after the model, and says itself what it compiles and casts.
+    if (is_torchtitan_alone()) pytorch.compile = pytorch.float8 = std::nullopt;
     return resolve_pytorch_scenario({.job = job,
                                      .sharding = sharding,
-                                     .pytorch = options_.pytorch,
+                                     .pytorch = pytorch,
                                      .place = place,
                                      .gpu = gpu_of(profile_)});
   }
@@ -340,14 +382,6 @@ class Resolver {
   }
 
   void assume(planner::Inputs& inputs) {
-    if (options_.pytorch.float8)
-      throw Error({.where = "--float8",
-                   .what = "plan weighs no float8",
-                   .way_out = "leave it out, or ask `shardscope simulate` about one strategy"});
-    if (options_.pytorch.compile)
-      throw Error({.where = "--compile",
-                   .what = "plan weighs no compiled code",
-                   .way_out = "leave it out, or ask `shardscope simulate` about one strategy"});
     if (!options_.job.seq)
       assumed_.push_back(fmt::format("sequences of {} tokens (--seq)", inputs.job.seq));
     if (!options_.job.optimizer) assumed_.emplace_back("optimizer adamw (--optimizer)");
@@ -357,10 +391,24 @@ class Resolver {
     if (!options_.pytorch.dropout && inputs.model.dropout > 0 && !only_native(runtimes_))
       assumed_.push_back(
           fmt::format("dropout up to {} as the config says (--dropout)", inputs.model.dropout));
+    assume_kernels(inputs.question.training);
     if (inputs.given)
       for (const std::string& text : inputs.given->training.setup.assumed) assumed_.push_back(text);
     for (const std::string& text : inputs.model.assumed) assumed_.push_back(text);
     inputs.assumed = std::move(assumed_);
+  }
+
+  /// What is the same of every way that is not native.
+  void assume_kernels(const planner::Training& training) {
+    if (training.compiled != CompileScope::none)
+      assumed_.push_back(
+          fmt::format("every way under PyTorch is compiled: {}{}", name_of(training.compiled),
+                      options_.pytorch.compile ? " (--compile)" : ", as the file says"));
+    if (training.float8 == eager::parallel::Float8Recipe::none) return;
+    assumed_.push_back(fmt::format("linear layers of every way under PyTorch are in float8, {}{}",
+                                   name_of(training.float8),
+                                   options_.pytorch.float8 ? " (--float8)" : ", as the file says"));
+    if (training.compiled == CompileScope::none) assumed_.emplace_back(eager_float8_note);
   }
 
   const PlanOptions& options_;
@@ -369,6 +417,14 @@ class Resolver {
   std::vector<Runtime> runtimes_;
   std::vector<std::string> assumed_;
 };
+
+/// `--compile weigh` says what eager ways would gain.
+void check_weighed(const planner::Inputs& inputs) {
+  refuse_if(inputs.question.training.compiled != CompileScope::none, "--compile",
+            "weigh ranks eager code, and the file compiles", "leave weigh out");
+  refuse_if(only_native(inputs.question.runtimes) && !inputs.question.torchtitan, "--compile",
+            "the native runtime compiles nothing", "leave weigh out");
+}
 
 }  // namespace
 
@@ -395,7 +451,12 @@ planner::Inputs resolve_plan(const PlanOptions& options) {
          .way_out = "give one number, or leave the file out"});
   PlanOptions on_most = options;
   if (!worlds.empty()) on_most.place.world = worlds.back();
-  return Resolver(on_most, worlds).resolve();
+  const bool weighs_compilation = options.pytorch.compile == "weigh";
+  if (weighs_compilation) on_most.pytorch.compile.reset();
+  planner::Inputs inputs = Resolver(on_most, worlds).resolve();
+  if (weighs_compilation) check_weighed(inputs);
+  inputs.weighs_compilation = weighs_compilation;
+  return inputs;
 }
 
 }  // namespace shardscope

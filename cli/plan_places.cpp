@@ -32,10 +32,22 @@ constexpr int most_micro_batches = 8;
 /// Of a pipeline, whose ranks have a part of each micro-batch.
 constexpr int most_micro_batches_of_stages = 32;
 
+/// As all places have them, whether an option or a file says so.
+PytorchOptions with_kernels_of(const planner::Training& training, PytorchOptions options) {
+  const auto or_none = [](std::string_view name) {
+    return name.empty() ? std::nullopt : std::optional<std::string>(name);
+  };
+  options.compile = or_none(name_of(training.compiled));
+  options.float8 = or_none(name_of(training.float8));
+  return options;
+}
+
 /// From which `simulate --job` makes the same prediction.
 void leave_job_of_place(const RunFolder& folder, const planner::Choice& choice,
                         const planner::Inputs& inputs, PlanOptions& options) {
-  const JobSettings settings{options.job, options.sharding, options.pytorch, options.cluster};
+  PytorchOptions pytorch = with_kernels_of(inputs.question.training, options.pytorch);
+  if (choice.runtime == Runtime::native) pytorch.compile = pytorch.float8 = std::nullopt;
+  const JobSettings settings{options.job, options.sharding, pytorch, options.cluster};
   const int world = planner::world_of(choice);
   Job job = inputs.job;
   if (choice.runtime == Runtime::native) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/plan_plot.h"
+#include "cli/pytorch_options.h"
 #include "cli/summary_text.h"
 #include "cli/table.h"
 #include "core/base/grouped.h"
@@ -20,6 +21,12 @@ std::string counted(std::int64_t number, std::string_view what) {
   return fmt::format("{} {}{}", grouped(number), what, number == 1 ? "" : "s");
 }
 
+std::string float8_words(eager::parallel::Float8Recipe recipe) {
+  return recipe == eager::parallel::Float8Recipe::none
+             ? std::string()
+             : fmt::format(", float8 {}", name_of(recipe));
+}
+
 std::string headline(const planner::Inputs& inputs) {
   const planner::Question& question = inputs.question;
   const std::int64_t length = question.training.length;
@@ -31,6 +38,8 @@ std::string headline(const planner::Inputs& inputs) {
                      counted(question.world, "rank"), grouped(question.tokens_per_batch),
                      counted(shares ? sequences : sequences / question.world, "sequence"), length,
                      shares ? "" : " for each rank") +
+         std::string(compiled_words(question.training.compiled)) +
+         float8_words(question.training.float8) +
          fmt::format("\nhardware: {} ({})", inputs.profile.name, inputs.profile.source);
 }
 

@@ -332,20 +332,14 @@ void apply_liger(const PytorchOptions& options, const Model& model, eager::Train
   setup.model.liger = kernels;
 }
 
-/// Float8LinearConfig.from_recipe_name; FSDP2 gathers what is cast tensorwise.
 void apply_float8(const PytorchOptions& options, eager::TrainingSetup& setup) {
   if (!options.float8) return;
-  using enum eager::parallel::Float8Recipe;
-  constexpr std::array<Choice<eager::parallel::Float8Recipe>, 2> recipes{
-      {{"tensorwise", tensorwise}, {"rowwise", rowwise}}};
-  if (setup.float8.recipe != none)
+  if (setup.float8.recipe != eager::parallel::Float8Recipe::none)
     throw Error({.where = "--float8",
                  .what = "accelerate's file sets mixed_precision fp8 already",
                  .way_out = "leave one of the two out"});
-  const auto recipe = chosen(recipes, *options.float8, "--float8");
-  const bool gathers =
-      recipe == tensorwise && std::holds_alternative<eager::Fsdp2Setup>(setup.runtime);
-  setup.float8 = {.recipe = recipe, .fsdp_all_gather = gathers, .precompute_scale = gathers};
+  setup.float8 = eager::parallel::float8_settings(
+      float8_recipe_of(options), std::holds_alternative<eager::Fsdp2Setup>(setup.runtime));
 }
 
 }  // namespace
@@ -395,11 +389,18 @@ void PytorchOptions::refuse_under_native() const {
                    .way_out = "leave it out, or give --runtime, --accelerate or --deepspeed"});
 }
 
+eager::parallel::Float8Recipe float8_recipe_of(const PytorchOptions& options) {
+  using enum eager::parallel::Float8Recipe;
+  constexpr std::array<Choice<eager::parallel::Float8Recipe>, 2> recipes{
+      {{name_of(tensorwise), tensorwise}, {name_of(rowwise), rowwise}}};
+  return options.float8 ? chosen(recipes, *options.float8, "--float8") : none;
+}
+
 CompileScope compile_scope_of(const PytorchOptions& options) {
-  constexpr std::array<Choice<CompileScope>, 3> scopes{
-      {{"blocks", CompileScope::blocks},
-       {"blocks+loss", CompileScope::blocks_and_loss},
-       {"model", CompileScope::model}}};
+  using enum CompileScope;
+  constexpr std::array<Choice<CompileScope>, 3> scopes{{{name_of(blocks), blocks},
+                                                        {name_of(blocks_and_loss), blocks_and_loss},
+                                                        {name_of(model), model}}};
   return options.compile ? chosen(scopes, *options.compile, "--compile") : CompileScope::none;
 }
 
@@ -464,7 +465,7 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
       {"blocks|blocks+loss|model",
        "what torch.compile compiles. blocks: each block by itself. blocks+loss: the loss, too, "
        "as torchtitan and torchtune do (with --loss outside). model: the model with its loss, as "
-       "the Trainer does"});
+       "the Trainer does. plan also takes weigh: eager ways, and what compiled blocks would gain"});
   command.option("--liger", options.liger,
                  {"on|off|NAME+NAME",
                   "Liger's kernels, as use_liger_kernel: rope, rms_norm, swiglu, "
@@ -511,9 +512,6 @@ void apply_pytorch_options(const PytorchOptions& options, const JobOptions& give
         "the memory of eager code, which is too high: transformers breaks the graph of a compiled "
         "{} before its loss",
         model.class_name));
-  if (setup.compiled != CompileScope::none &&
-      setup.float8.recipe != eager::parallel::Float8Recipe::none)
-    setup.assumed.emplace_back(eager_float8_memory);
   check_engine(setup);
   apply_to_engine(given, job, setup);
   apply_optimizer_in_backward(options, setup);

@@ -32,8 +32,8 @@ void check_pytorch(const std::optional<std::string>& version);
 /// ", compiled blocks" for a headline; "" of eager code.
 std::string_view compiled_words(CompileScope scope);
 
-inline constexpr std::string_view eager_float8_memory =
-    "the memory of eager code, which is too high, for compiled float8 layers";
+/// Of --float8; none without it. Throws Error for another word.
+eager::parallel::Float8Recipe float8_recipe_of(const PytorchOptions& options);
 
 /// Of --compile; none without it. Throws Error for another word.
 CompileScope compile_scope_of(const PytorchOptions& options);

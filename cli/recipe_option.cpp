@@ -184,8 +184,7 @@ void take_recipe_to_plan(const JobSettings& settings, PlaceOptions& place, int r
   // A precision of the command line is a list of those to try.
   JobOptions& job = settings.job;
   const std::optional<std::string> precision = job.precision, strategy = job.strategy;
-  const std::optional<std::string> mesh = job.mesh, compile = settings.pytorch.compile;
-  const std::optional<std::string> float8 = settings.pytorch.float8;
+  const std::optional<std::string> mesh = job.mesh;
   const std::optional<std::int64_t> batch = job.batch;
   take_recipe(settings, place, output);
   std::int64_t sequences = job.batch.value_or(1) * job.accumulate.value_or(1);
@@ -210,8 +209,9 @@ void take_recipe_to_plan(const JobSettings& settings, PlaceOptions& place, int r
   job.precision = precision;
   job.strategy = strategy;
   job.mesh = mesh;
-  settings.pytorch.compile = compile;
-  settings.pytorch.float8 = float8;
+  // A loss that is compiled by itself is computed after the model.
+  if (settings.pytorch.compile == name_of(CompileScope::blocks_and_loss))
+    fill_unset(settings.pytorch.loss, "outside");
   job.batch = batch;
   job.accumulate.reset();
   job.checkpointing.reset();

@@ -171,7 +171,9 @@ void take_place(PytorchScenario& scenario, const std::string& file,
                                    .session = setup.session,
                                    .model = setup.model,
                                    .through_accelerate = true,
-                                   .fine_tuning = setup.fine_tuning};
+                                   .fine_tuning = setup.fine_tuning,
+                                   .compiled = setup.compiled,
+                                   .float8 = setup.float8.recipe};
   const CostModel costs(profile);
   const Target native_target;
   std::vector<std::string> assumed = std::move(scenario.training.assumed);

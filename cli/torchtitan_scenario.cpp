@@ -208,36 +208,22 @@ eager::OptimizerSettings optimizer_of(const PytorchQuestion& q, const Job& job) 
 }
 
 /// torchtitan's float8 recipes; the output layer stays as it is.
-eager::parallel::Float8Settings float8_of(const PytorchQuestion& q,
-                                          const std::vector<MeshAxis>& mesh,
-                                          std::vector<std::string>& assumed) {
-  using enum eager::parallel::Float8Recipe;
-  if (!q.pytorch.float8) return {};
-  const std::string& name = *q.pytorch.float8;
-  if (name != "tensorwise" && name != "rowwise")
-    throw Error({.where = "--float8",
-                 .what = fmt::format("expected tensorwise or rowwise, got \"{}\"", name)});
+eager::parallel::Float8Recipe float8_of(const PytorchQuestion& q,
+                                        std::vector<std::string>& assumed) {
+  const eager::parallel::Float8Recipe recipe = float8_recipe_of(q.pytorch);
+  if (recipe == eager::parallel::Float8Recipe::none) return recipe;
   eager::check_float8_device(q.gpu.compute_capability.value_or(90));
-  assumed.emplace_back(q.pytorch.compile
-                           ? std::string(eager_float8_memory)
-                           : "float8 runs without torch.compile, so its casts are slow");
-  const bool gathers = name == "tensorwise" && size_of_axis(mesh, "dp_shard") > 1;
-  return {.recipe = name == "tensorwise" ? tensorwise : rowwise,
-          .fsdp_all_gather = gathers,
-          .precompute_scale = gathers};
+  if (!q.pytorch.compile) assumed.emplace_back(eager_float8_note);
+  return recipe;
 }
 
+/// What a compiled ring keeps of what it gathers is not known.
 CompileScope compiled_of(const PytorchQuestion& q, const std::vector<MeshAxis>& mesh) {
-  const CompileScope scope = compile_scope_of(q.pytorch);
-  if (scope == CompileScope::model)
+  const CompileScope scope = torchtitan_compile_scope(q.pytorch);
+  if (scope != CompileScope::none && size_of_axis(mesh, "cp") > 1)
     throw Error({.where = "--compile",
-                 .what = "torchtitan compiles each block by itself",
-                 .way_out = "give blocks+loss, or blocks"});
-  const bool parted = size_of_axis(mesh, "tp") > 1 || size_of_axis(mesh, "cp") > 1;
-  if (scope != CompileScope::none && parted)
-    throw Error({.where = "--compile",
-                 .what = "compiled code is not predicted with an axis tensor or context",
-                 .way_out = "leave --compile out, or both axes out of --mesh"});
+                 .what = "compiled code is not predicted with an axis context",
+                 .way_out = "leave --compile out, or context out of --mesh"});
   return scope;
 }
 
@@ -270,8 +256,8 @@ void refuse_beside_pipeline(const PytorchQuestion& q, const std::vector<MeshAxis
               "leave it out, or leave pipeline out of --mesh");
   };
   refuse(size_of_axis(mesh, "cp") > 1, "--mesh", "an axis context");
-  refuse(q.pytorch.float8.has_value(), "--float8", "float8");
-  refuse(compile_scope_of(q.pytorch) != CompileScope::none, "--compile", "compiled code");
+  refuse(q.pytorch.float8.has_value() && pipeline.stages_per_rank > 1, "--float8",
+         "float8 with several stages a rank");
   refuse(pipeline.checkpoint != PipelineCheckpoint::never, "--pipeline-checkpoint",
          "checkpointing of whole stages");
 }
@@ -359,28 +345,15 @@ int copies_of(const std::vector<MeshAxis>& mesh) {
   return size_of_axis(mesh, "dp_replicate") * size_of_axis(mesh, "dp_shard");
 }
 
-Prediction predict_alone(const TorchtitanScenario& scenario, const HardwareProfile& profile) {
-  const ParallelSettings& settings = scenario.settings;
-  Schedule schedule = recorded_training(settings, scenario.place, scenario.session,
-                                        eager::kernel_device(scenario.session.compute_capability));
-  schedule.strategy.runtime = Runtime::fsdp2;
-  schedule.workload.batch = settings.batch;
-  schedule.workload.length = settings.length;
-  schedule.workload.micro_batches = settings.micro_batches;
-  schedule.assumed = scenario.assumed;
-  const bool wide = scenario.precision == "fp32";
-  return shardscope::predict(
-      std::move(schedule),
-      {.strategy = scenario.strategy,
-       .runtime = std::string(torchtitan_runtime),
-       .precision = scenario.precision,
-       .compute = wide ? Dtype::float32 : Dtype::bfloat16,
-       .tokens_per_step =
-           settings.batch * settings.length * settings.micro_batches * copies_of(settings.mesh),
-       .compiled = scenario.compiled,
-       .float8 = settings.float8.recipe != eager::parallel::Float8Recipe::none,
-       .allocator = scenario.allocator},
-      profile);
+planner::TorchtitanPipeline pipeline_of(const TorchtitanScenario& scenario) {
+  return {.settings = scenario.settings,
+          .place = scenario.place,
+          .session = scenario.session,
+          .strategy = scenario.strategy,
+          .precision = scenario.precision,
+          .allocator = scenario.allocator,
+          .assumed = scenario.assumed,
+          .compiled = scenario.compiled};
 }
 
 }  // namespace
@@ -409,6 +382,15 @@ void refuse_under_torchtitan(const PytorchOptions& options) {
   refuse_if(tuning.prepare_kbit.has_value(), "--prepare-kbit", whole);
 }
 
+CompileScope torchtitan_compile_scope(const PytorchOptions& options) {
+  const CompileScope scope = compile_scope_of(options);
+  if (scope == CompileScope::model)
+    throw Error({.where = "--compile",
+                 .what = "torchtitan compiles each block by itself",
+                 .way_out = "give blocks+loss, or blocks"});
+  return scope;
+}
+
 TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   refuse_foreign(q);
   const std::vector<MeshAxis> axes = mesh_of(q.job, q.place);
@@ -425,7 +407,7 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   scenario.place.rank = rank_of(q.place, scenario.place.world);
   const std::vector<MeshAxis> mesh = used_axes(axes);
   apply_tokens_per_batch(q.job, copies_of(mesh) * pipeline_ranks, job);
-  const eager::parallel::Float8Settings float8 = float8_of(q, mesh, scenario.assumed);
+  const eager::parallel::Float8Recipe float8 = float8_of(q, scenario.assumed);
   scenario.compiled = compiled_of(q, mesh);
   planner::TorchtitanJob asked{.model = scenario.model,
                                .mesh = mesh,
@@ -437,13 +419,11 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
                                .precision = precision_of(q.job, scenario.assumed),
                                .optimizer = optimizer_of(q, job),
                                .checkpointing = {},
-                               .pipeline = job.pipeline};
+                               .pipeline = job.pipeline,
+                               .float8 = float8};
   check_pipeline(q, job, asked);
   asked.checkpointing = checkpointing_of(q.job, scenario.assumed);
   ParallelSettings& settings = scenario.settings = planner::torchtitan_settings(asked);
-  settings.float8 = float8;
-  // torchtitan takes torchao's own styles of tensor parallelism for this recipe alone.
-  settings.float8_tensor_parallel = float8.recipe == eager::parallel::Float8Recipe::tensorwise;
   scenario.precision = name_of(asked.precision);
   scenario.strategy = q.job.strategy.value_or("full_shard");
   check_divides(settings);
@@ -491,17 +471,12 @@ JobOptions options_of_torchtitan(const planner::Choice& choice, JobOptions job) 
 
 std::vector<Prediction> predict_stages(const TorchtitanScenario& scenario,
                                        const HardwareProfile& profile) {
+  const planner::TorchtitanPipeline pipeline = pipeline_of(scenario);
   if (size_of_axis(scenario.settings.mesh, "pp") > 1)
-    return planner::predict_stages({.settings = scenario.settings,
-                                    .place = scenario.place,
-                                    .session = scenario.session,
-                                    .strategy = scenario.strategy,
-                                    .precision = scenario.precision,
-                                    .allocator = scenario.allocator,
-                                    .assumed = scenario.assumed},
-                                   profile);
+    return planner::predict_stages(pipeline, profile);
   std::vector<Prediction> alone;
-  alone.push_back(predict_alone(scenario, profile));
+  alone.push_back(
+      planner::predict_alone(planner::schedule_of_rank(pipeline, 0), pipeline, profile));
   return alone;
 }
 

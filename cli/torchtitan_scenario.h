@@ -30,6 +30,12 @@ struct TorchtitanScenario {
 /// Throws Error naming an option of which torchtitan's loop has one value.
 void refuse_under_torchtitan(const PytorchOptions& options);
 
+/// Of --compile. Throws Error where torchtitan does not compile so.
+CompileScope torchtitan_compile_scope(const PytorchOptions& options);
+/// What is said of --float8 without --compile.
+inline constexpr std::string_view eager_float8_note =
+    "float8 runs without torch.compile, so its casts are slow";
+
 /// Throws Error naming option or key: what does not divide, and what is not modelled.
 TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& question);
 

@@ -148,7 +148,9 @@ class Setup {
     if (backend.empty() || upper_of(backend) == "NO") return;
     // Those that only trace leave the kernels eager.
     const bool makes_kernels = upper_of(backend) == "INDUCTOR";
-    if (makes_kernels) setup_.compiled = CompileScope::model;
+    // compile_regions: blocks that repeat, one by one, and the modules beside them.
+    const bool regional = flag_in(workers_, "ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION", false);
+    if (makes_kernels) setup_.compiled = regional ? CompileScope::blocks : CompileScope::model;
     setup_.assumed.push_back(fmt::format(
         "torch.compile (dynamo_backend {}) {}", backend,
         makes_kernels

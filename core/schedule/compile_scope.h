@@ -17,6 +17,20 @@ enum class CompileScope : std::uint8_t {
   model_in_parts
 };
 
+/// As --compile takes it: "blocks+loss"; "" of none.
+constexpr std::string_view name_of(CompileScope scope) {
+  switch (scope) {
+    case CompileScope::none:
+      return "";
+    case CompileScope::blocks:
+      return "blocks";
+    case CompileScope::blocks_and_loss:
+      return "blocks+loss";
+    default:
+      return "model";
+  }
+}
+
 /// The scope as a class of transformers has it: `model` becomes `model_in_parts` where its name
 /// names no loss ("...ForCausalLM" does). Source: transformers 5.24 modeling_utils.py, loss_type.
 inline CompileScope scope_for_class(CompileScope scope, std::string_view class_name) {

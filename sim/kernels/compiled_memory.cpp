@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "sim/kernels/compiled_values.h"
+#include "sim/kernels/fusion.h"
+#include "sim/kernels/inlined_values.h"
 #include "sim/kernels/rematerialization.h"
 
 namespace shardscope {
@@ -100,17 +102,18 @@ std::optional<std::size_t> last_forward_use(const CompiledValues& values, std::u
 
 /// Eager PyTorch lets a value go after its last operator; a kernel reads it to its end.
 void change(Changes& changes, const CompiledValues& values, const Rematerialization& kept,
-            std::uint32_t b) {
-  if (values.is_another(b)) return changes.leave_out(b);
-  const std::size_t until = kept.kept_until(b);
+            const InlinedValues& inlined, std::uint32_t b) {
+  if (values.is_another(b) || inlined.is_inlined(b)) return changes.leave_out(b);
+  const std::size_t until = std::max(kept.kept_until(b), inlined.needed_until(b));
   if (until == 0 && values.stays_in_kernel(b)) return changes.leave_out(b);
   std::size_t end = std::max(until, values.last_use(b));
   // The graph's outputs are what its backward reads; there is no cache of a checkpoint.
   if (values.is_kept_unread(b)) return changes.free_after(b, end);
   if (kept.is_recomputed(b)) {
+    const std::size_t again = inlined.needed_until(b);
     const std::optional<std::size_t> place = last_forward_use(values, b);
-    if (!place) return changes.leave_out(b);
-    end = *place;
+    if (!place && again == 0) return changes.leave_out(b);
+    end = std::max(place.value_or(0), again);
   } else if (end <= values.life(b).freed) {
     return;
   }
@@ -150,25 +153,26 @@ void add_unused_gradients(Changes& changes, const CompiledValues& values, Schedu
   }
 }
 
-bool has_float8_products(const Schedule& schedule) {
-  return std::ranges::any_of(schedule.operations, [&](const Operation& op) {
-    return schedule.name(op) == "aten._scaled_mm.default";
-  });
-}
-
 }  // namespace
 
 Schedule with_compiled_memory(Schedule schedule, CompileScope scope) {
   const bool known = scope != CompileScope::none && scope != CompileScope::model_in_parts;
-  if (!known || has_float8_products(schedule)) return schedule;
+  if (!known) return schedule;
   const CompiledValues values(schedule, scope);
   const Rematerialization kept(values);
+  const InlinedValues inlined(values, kept);
   Changes changes(schedule);
   for (std::uint32_t b = 0; b < values.buffers(); ++b)
-    if (values.is_value(b)) change(changes, values, kept, b);
+    if (values.is_value(b)) change(changes, values, kept, inlined, b);
   if (scope == CompileScope::model) add_unused_gradients(changes, values, schedule);
   changes.apply(schedule);
   return schedule;
+}
+
+Schedule compiled(Schedule schedule, CompileScope scope) {
+  if (scope == CompileScope::none) return schedule;
+  return with_kernels(with_compiled_memory(std::move(schedule), scope),
+                      {.fusion = KernelFusion::compiled, .scope = scope});
 }
 
 }  // namespace shardscope

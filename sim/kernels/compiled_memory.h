@@ -14,12 +14,17 @@ namespace shardscope {
 /// Source: torch/_functorch/partitioners.py (min_cut_rematerialization_partition): what it bans
 /// from recomputation, and that values which are not written out anyway weigh twice. That weights
 /// grow with the distance from backward, and other bans, are left out.
-/// A schedule with products of 8-bit factors is returned as it is, and so is one of model_in_parts:
-/// what compiled code keeps of these is not known here.
+/// - a pointwise value that several fused kernels read is made again in each (InlinedValues).
+/// What a collective of the graph returns is kept as a product's result is.
+/// A schedule of model_in_parts is returned as it is: what compiled code keeps there is not known.
 /// Activation checkpointing stays as it was recorded, but for results that a selective one keeps
 /// and nobody reads: they go. Expects the schedule before with_kernels. Example: silu(gate) * up of
 /// [n, m] in bfloat16, followed by a product: eager PyTorch keeps gate, silu(gate), up and their
 /// product; compiled code keeps gate, up and the product.
 Schedule with_compiled_memory(Schedule schedule, CompileScope scope);
+
+/// The recorded schedule as torch.compile runs it: its memory, and its kernels (with_kernels).
+/// None: as it is.
+Schedule compiled(Schedule schedule, CompileScope scope);
 
 }  // namespace shardscope

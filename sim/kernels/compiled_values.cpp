@@ -53,7 +53,20 @@ bool CompiledValues::is_value(std::uint32_t buffer) const {
   const ValueLife& life = lives_[buffer];
   return !of.on_host && of.copies == 1 && life.allocated != nowhere && life.freed != nowhere &&
          !life.uses.empty() &&
-         (of.category == MemoryCategory::activations || of.category == MemoryCategory::temporaries);
+         (of.category == MemoryCategory::activations ||
+          of.category == MemoryCategory::temporaries || is_of_functional_collective(buffer));
+}
+
+/// What a collective inside of a graph returns: of tensor and context parallelism. Nothing writes
+/// it but that, and the graph reads it.
+bool CompiledValues::is_of_functional_collective(std::uint32_t buffer) const {
+  if (schedule_.buffers[buffer].category != MemoryCategory::communication) return false;
+  const std::vector<ValueUse>& uses = lives_[buffer].uses;
+  if (!is_collective(operation(uses.front().op).kind)) return false;
+  return std::ranges::any_of(uses, [&](const ValueUse& use) {
+    return use.access == Access::read && runs_[use.op] != no_run &&
+           graph_of(use.op) == graph_of(uses.front().op);
+  });
 }
 
 std::optional<std::uint32_t> CompiledValues::writer(std::uint32_t buffer) const {

@@ -59,6 +59,7 @@ class CompiledValues {
   /// Where the last kernel that touches a value has been issued.
   std::size_t last_use(std::uint32_t value) const;
 
+  std::uint32_t operations() const { return static_cast<std::uint32_t>(runs_.size()); }
   const Operation& operation(std::uint32_t op) const { return schedule_.operations[op]; }
   std::span<const Operand> operands(std::uint32_t op) const {
     return schedule_.operands_of(schedule_.operations[op]);
@@ -82,6 +83,7 @@ class CompiledValues {
   std::string_view graph_of(std::uint32_t op) const;
 
  private:
+  bool is_of_functional_collective(std::uint32_t buffer) const;
   void read_program();
   void merge_what_is_the_same();
   bool is_known_by_operands(std::uint32_t op) const;

@@ -107,6 +107,11 @@ std::vector<std::int64_t> torchtitan_units(const Model& model) {
   return units;
 }
 
+bool gathers_float8(const Choice& choice, const TrialInputs& inputs) {
+  return choice.runtime == Runtime::fsdp2 &&
+         eager::parallel::float8_settings(inputs.training.float8, true).fsdp_all_gather;
+}
+
 class ShardingBounder {
  public:
   ShardingBounder(const Choice& choice, const TrialInputs& inputs)
@@ -115,7 +120,8 @@ class ShardingBounder {
         shards_(group_of(1, choice.mesh.shard)),
         replicas_(group_of(choice.mesh.shard, choice.mesh.replicate)),
         world_(group_of(1, choice.mesh.world())),
-        dtype_(compute_dtype(choice.precision).value_or(parameter_dtype(choice.precision))) {
+        dtype_(compute_dtype(choice.precision).value_or(parameter_dtype(choice.precision))),
+        gathered_dtype_(gathers_float8(choice, inputs) ? Dtype::uint8 : dtype_) {
     for (const Parameter& parameter : inputs.model.parameters) {
       elements_ += parameter.elements();
       if (parameter.trainable) trainable_ += parameter.elements();
@@ -184,8 +190,8 @@ class ShardingBounder {
   }
 
   /// Read once and written once: what a copy of so many elements takes at least.
-  Duration copied(std::int64_t elements) const {
-    return inputs_.costs.copy_time(bytes_of(2 * elements, dtype_));
+  Duration copied(std::int64_t elements, Dtype dtype) const {
+    return inputs_.costs.copy_time(bytes_of(2 * elements, dtype));
   }
 
   /// A gather and a reduction of each unit. Where units are gathered again in the backward, the two
@@ -198,7 +204,7 @@ class ShardingBounder {
     Duration largest_gather;
     for (const PlannedUnit& unit : sharding.units) {
       const Duration gather =
-          time(OperationKind::all_gather, unit.padded_elements, dtype_, shards_);
+          time(OperationKind::all_gather, unit.padded_elements, gathered_dtype_, shards_);
       const Duration reduction =
           time(OperationKind::reduce_scatter, unit.padded_elements, dtype_, shards_);
       gathers.communication.gathers += gather;
@@ -217,14 +223,16 @@ class ShardingBounder {
     // FSDP2 copies parameters out of what it gathers, and gradients into what it reduces.
     if (choice_.runtime == Runtime::fsdp2) {
       gathers.copies =
-          copied(elements + (again ? std::max<std::int64_t>(0, elements - 2 * largest) : 0));
-      reductions.copies = copied(elements);
+          copied(elements + (again ? std::max<std::int64_t>(0, elements - 2 * largest) : 0),
+                 gathered_dtype_);
+      reductions.copies = copied(elements, dtype_);
     }
     (again ? result.each : result.once) = gathers;
     PerStep& reduced = choice_.reduces_every_micro_batch ? result.each : result.once;
     add(reduced, reductions);
     if (!choice_.reduces_every_micro_batch) keep_gradients(dtype_, result);
-    if (!again && choice_.sharding != S::no_shard) result.gathered = bytes_of(elements, dtype_);
+    if (!again && choice_.sharding != S::no_shard)
+      result.gathered = bytes_of(elements, gathered_dtype_);
     if (choice_.offload == Offload::all) return;
     result.states = sharding.per_rank;
     result.update = read_once(result.states);
@@ -247,7 +255,7 @@ class ShardingBounder {
     for (const std::int64_t whole : torchtitan_units(inputs_.model)) {
       const std::int64_t elements = whole / axes.tensor;
       if (elements != costed) {
-        gather = time(OperationKind::all_gather, elements, dtype_, shards);
+        gather = time(OperationKind::all_gather, elements, gathered_dtype_, shards);
         reduction = time(OperationKind::reduce_scatter, elements, reduced, shards);
         if (choice_.mesh.replicate > 1)
           between = time(OperationKind::all_reduce, elements / ranks, reduced, replicas);
@@ -264,10 +272,10 @@ class ShardingBounder {
         all_gathers + (again ? std::max(Duration{}, all_gathers - largest_gather * 2) : Duration{});
     each.communication.reductions = all_reductions;
     const std::int64_t elements = elements_ / axes.tensor;
-    each.copies =
-        copied(elements + (again ? std::max<std::int64_t>(0, elements - 2 * largest) : 0)) +
-        copied(elements);
-    if (!again) result.gathered = bytes_of(elements, dtype_);
+    each.copies = copied(elements + (again ? std::max<std::int64_t>(0, elements - 2 * largest) : 0),
+                         gathered_dtype_) +
+                  copied(elements, dtype_);
+    if (!again) result.gathered = bytes_of(elements, gathered_dtype_);
     if (choice_.precision == TrainingPrecision::bf16) return;
     result.states = zero_paper_states(trainable_ / axes.tensor, S::full_shard, ranks,
                                       inputs_.training.optimizer, Precision::fp32, Dtype::float32);
@@ -473,6 +481,7 @@ class ShardingBounder {
   const TrialInputs& inputs_;
   Group shards_, replicas_, world_;
   Dtype dtype_;
+  Dtype gathered_dtype_;  ///< of FSDP2; in float8 as if all were 8 bits: no less is gathered
   std::int64_t elements_ = 0, trainable_ = 0;
 };
 

@@ -239,6 +239,9 @@ eager::TrainingSetup training_setup(const Choice& choice, const Model& model,
     apply(choice, training, *zero);
   if (training.through_accelerate) pass_through_accelerate(setup);
   if (training.fine_tuning) eager::set_fine_tuning(*training.fine_tuning, setup);
+  setup.compiled = training.compiled;
+  setup.float8 = eager::parallel::float8_settings(
+      training.float8, std::holds_alternative<eager::Fsdp2Setup>(setup.runtime));
   // The host's update has no foreach kernels.
   if (choice.offload == Offload::all && choice.runtime != Runtime::deepspeed)
     setup.loop.optimizer.implementation = eager::OptimizerImplementation::loop;

@@ -99,6 +99,9 @@ struct Training {
   bool through_accelerate = false;
   /// Of PyTorch's runtimes: the model that choices are of has adapters.
   std::optional<eager::FineTuningSetup> fine_tuning = {};
+  CompileScope compiled = CompileScope::none;  ///< of PyTorch's runtimes, and of torchtitan's
+  /// torchao's recipe: of DDP, FSDP2 and torchtitan. FSDP2 gathers what is cast tensorwise.
+  eager::parallel::Float8Recipe float8 = eager::parallel::Float8Recipe::none;
 };
 
 /// Of PyTorch's runtimes and DeepSpeed. Throws as eager::requested_setup does.

@@ -7,18 +7,33 @@
 #include "core/pytorch/runtimes/training/recorded_schedule.h"
 #include "sim/allocator/block_sizes.h"
 #include "sim/engine/clock_options.h"
+#include "sim/kernels/compiled_memory.h"
 #include "sim/planner/torchtitan_pipeline.h"
 
 namespace shardscope::planner {
 namespace {
+
+/// Where weights are cast to 8 bits, and whether they are gathered so, is the runtime's: of
+/// such a step nothing is claimed but products, attention, and what is kept for the backward.
+bool casts_weights(const TrialInputs& inputs) {
+  return inputs.training.float8 == eager::parallel::Float8Recipe::tensorwise;
+}
 
 bool computes(const Operation& op) {
   return op.kind == OperationKind::compute &&
          (op.phase == Phase::forward || op.phase == Phase::backward);
 }
 
-bool counts(MemoryCategory category) {
-  return category == MemoryCategory::activations || category == MemoryCategory::temporaries;
+bool is_claimed(const Schedule& schedule, const Operation& op, const TrialInputs& inputs) {
+  if (!casts_weights(inputs) || op.work == Operation::no_work) return true;
+  const WorkKind kind = schedule.works[op.work].kind;
+  return kind == WorkKind::matmul || kind == WorkKind::attention_forward ||
+         kind == WorkKind::attention_backward;
+}
+
+bool counts(MemoryCategory category, const TrialInputs& inputs) {
+  return category == MemoryCategory::activations ||
+         (category == MemoryCategory::temporaries && !casts_weights(inputs));
 }
 
 Schedule recorded_once(const Choice& choice, const TrialInputs& inputs) {
@@ -29,10 +44,12 @@ Schedule recorded_once(const Choice& choice, const TrialInputs& inputs) {
   setup.trainable_dtype = plain_key(choice).parameters;
   setup.loop.micro_batches = 1;
   setup.loop.clips = false;
+  setup.float8 = eager::parallel::float8_settings(setup.float8.recipe, false);
   constexpr std::array once{"once"};
-  return eager::recorded_schedule(inputs.model, inputs.config, setup,
-                                  eager::kernel_device(setup.session.compute_capability),
-                                  {.labels = once, .shapes = false});
+  return compiled(eager::recorded_schedule(inputs.model, inputs.config, setup,
+                                           eager::kernel_device(setup.session.compute_capability),
+                                           {.labels = once, .shapes = false}),
+                  setup.compiled);
 }
 
 /// torchtitan's, with FSDP2 left out: ranks share its blocks and sequences alone.
@@ -42,6 +59,7 @@ Schedule torchtitan_once(const Choice& choice, const TrialInputs& inputs) {
   settings.mesh = {{"cp", context_ranks(choice)}, {"tp", tensor_ranks(choice)}};
   settings.mixed_precision = {};
   settings.dtype = plain_key(choice).parameters;
+  settings.float8 = eager::parallel::float8_settings(settings.float8.recipe, false);
   settings.micro_batches = 1;
   settings.clips = false;
   alone.place = {.world = choice.torchtitan->ranks()};
@@ -54,7 +72,7 @@ bool is_within_a_stage(OperationKind kind) {
          kind == OperationKind::all_reduce;
 }
 
-Bytes activations_of_program(const Schedule& schedule) {
+Bytes activations_of_program(const Schedule& schedule, const TrialInputs& inputs) {
   Bytes live, highest;
   for (const HostAction& action : schedule.program.actions) {
     const bool allocates = action.kind == HostActionKind::allocate;
@@ -63,7 +81,7 @@ Bytes activations_of_program(const Schedule& schedule) {
       break;
     if (!allocates && action.kind != HostActionKind::free) continue;
     const Buffer& buffer = schedule.buffers[action.subject];
-    if (!counts(buffer.category)) continue;
+    if (!counts(buffer.category, inputs)) continue;
     const Bytes block{block_bytes(buffer.bytes.count, {})};
     if (allocates)
       highest = std::max(highest, live += block);
@@ -128,6 +146,17 @@ std::vector<Duration> awaited_collectives(const Schedule& schedule,
   return awaited;
 }
 
+std::vector<Duration> claimed_times(const Schedule& schedule, const TrialInputs& inputs) {
+  const std::vector<Duration> times = operation_times(schedule, inputs.costs);
+  if (schedule.memory == MemorySource::arena) return times;
+  std::vector<Duration> claimed(times.size());
+  for (const HostAction& action : schedule.program.actions)
+    if (issues_operation(action.kind) &&
+        is_claimed(schedule, schedule.operations[action.subject], inputs))
+      claimed[action.subject] = times[action.subject];
+  return claimed;
+}
+
 PlainKey plain_key(const Choice& choice) {
   PlainKey key{.native = choice.runtime == Runtime::native,
                .torchtitan = choice.torchtitan.has_value(),
@@ -151,12 +180,13 @@ PlainStep plain_step(const Choice& choice, const TrialInputs& inputs) {
   const Schedule schedule = native              ? native_alone(choice, inputs)
                             : choice.torchtitan ? torchtitan_once(choice, inputs)
                                                 : recorded_once(choice, inputs);
-  const std::vector<Duration> times = operation_times(schedule, inputs.costs);
-  PlainStep result{.compute = {},
-                   .awaited = {},
-                   .host = native ? Duration{} : host_time(schedule, inputs),
-                   .activations = native ? activations_of_operations(schedule)
-                                         : activations_of_program(schedule)};
+  const std::vector<Duration> times = claimed_times(schedule, inputs);
+  PlainStep result{
+      .compute = {},
+      .awaited = {},
+      .host = native || casts_weights(inputs) ? Duration{} : host_time(schedule, inputs),
+      .activations =
+          native ? activations_of_operations(schedule) : activations_of_program(schedule, inputs)};
   for (std::size_t i = 0; i < times.size(); ++i)
     if (computes(schedule.operations[i])) result.compute += times[i];
   if (choice.torchtitan)

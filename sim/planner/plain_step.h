@@ -27,6 +27,10 @@ PlainKey plain_key(const Choice& choice);
 /// Of the native runtime: one micro-batch on one rank.
 Schedule native_alone(Choice choice, const TrialInputs& inputs);
 
+/// By operation: what a bound may count of it. Nothing of what a fused kernel does beside its first
+/// operator, and where weights are cast to 8 bits nothing but products, attention and collectives.
+std::vector<Duration> claimed_times(const Schedule& schedule, const TrialInputs& inputs);
+
 struct PlainStep {
   /// Sum of the kernels of one micro-batch, each alone, and of the collectives of torchtitan's axes
   /// context and tensor that they wait for.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "sim/kernels/compiled_memory.h"
 #include "sim/planner/offload.h"
 
 namespace shardscope::planner {
@@ -21,7 +22,6 @@ PredictedRun predicted_run(const PytorchTraining& training, bool with_band) {
       .compute = compute_dtype_of(training.precision),
       .tokens_per_step = loop.sequences() * loop.length * loop.micro_batches * training.setup.world,
       .compiled = training.setup.compiled,
-      .float8 = training.setup.float8.recipe != eager::parallel::Float8Recipe::none,
       .allocator = training.allocator,
       .with_band = with_band};
 }
@@ -45,7 +45,8 @@ Schedule schedule_of(const PytorchTraining& training, const Model& model, const 
 Prediction predict(Schedule schedule, const PytorchTraining& training, const Model& model,
                    const HardwareProfile& profile, bool with_band) {
   Prediction prediction =
-      shardscope::predict(std::move(schedule), predicted_run(training, with_band), profile);
+      shardscope::predict(compiled(std::move(schedule), training.setup.compiled),
+                          predicted_run(training, with_band), profile);
   add_offloaded(model, training.setup, profile, prediction.summary);
   return prediction;
 }

@@ -33,7 +33,8 @@ Schedule schedule_of(const PytorchTraining& training, const Model& model, const 
                      const eager::RecordedSteps& steps = {},
                      eager::ProgramListener* listener = nullptr);
 
-/// Simulates the training's schedule, with host thread and caching allocator. `with_band`: as
+/// Simulates the training's schedule, compiled where the setup says so, with host thread and
+/// caching allocator. `with_band`: as
 /// PredictedRun's.
 Prediction predict(Schedule schedule, const PytorchTraining& training, const Model& model,
                    const HardwareProfile& profile, bool with_band = true);

@@ -41,6 +41,8 @@ class Floor {
         tokens_(choice.batch * length_ / context_),
         kv_(shape_.kv_heads * shape_.head_dim()),
         dtype_(plain_key(choice).parameters),
+        compiled_(inputs.training.compiled),
+        has_float8_(inputs.training.float8 != eager::parallel::Float8Recipe::none),
         clock_(clock_of(inputs.profile)) {}
 
   /// Run again, a block ends before its last product.
@@ -54,7 +56,7 @@ class Floor {
     const Duration moving = moved(5 * hidden + (again ? 7 : 10) * own);
     return {.computing = products + attention(false) + moving + merged(20),
             .awaited = exchanged() * (again ? 3 : 4),
-            .launching = (again ? clock_.backward_launch : clock_.launch) * (15 + 11 * steps())};
+            .launching = launched(again ? clock_.backward_launch : clock_.launch, 15, 11)};
   }
   Part backward() const {
     const std::int64_t width = shape_.dim, hidden = shape_.hidden / tensor_;
@@ -66,26 +68,34 @@ class Floor {
     const Duration moving = moved(9 * hidden + 12 * own);
     return {.computing = products + attention(true) + moving + merged(40),
             .awaited = exchanged() * 4,
-            .launching = clock_.backward_launch * (20 + 6 * steps())};
+            .launching = launched(clock_.backward_launch, 20, 6)};
   }
 
   Duration head_forward() const {
-    return linear(shape_.dim, shape_.vocab / tensor_) + moved_bytes(floor_of_product(logits(), 12));
+    return head(tokens_, shape_.vocab / tensor_, shape_.dim) + of_logits();
   }
   Duration head_backward() const {
-    return linear_backward(shape_.dim, shape_.vocab / tensor_) +
-           moved_bytes(floor_of_product(logits(), 12));
+    const std::int64_t columns = shape_.vocab / tensor_;
+    return head(tokens_, shape_.dim, columns) + head(columns, shape_.dim, tokens_) + of_logits();
   }
 
   Bytes kept() const {
+    if (has_float8_) return {};
     const std::int64_t width = shape_.dim;
     // Of gathered inputs nothing is claimed.
     const std::int64_t inputs = tensor_ == 1 ? 2 : 0;
+    const std::int64_t each = is_compiled() ? 3 : 4;
     return bytes_of(
-        tokens_ * (inputs * width + (4 * width + 2 * kv_ + 4 * shape_.hidden) / tensor_), dtype_);
+        tokens_ * (inputs * width + (each * width + 2 * kv_ + each * shape_.hidden) / tensor_),
+        dtype_);
   }
-  Bytes kept_checkpointed() const { return bytes_of(tokens_ * shape_.dim / tensor_, dtype_); }
-  Bytes of_loss() const { return Bytes{logits() * 8}; }
+  Bytes kept_checkpointed() const {
+    return has_float8_ ? Bytes{} : bytes_of(tokens_ * shape_.dim / tensor_, dtype_);
+  }
+  Bytes of_loss() const {
+    return compiled_ == CompileScope::blocks_and_loss || has_float8_ ? Bytes{}
+                                                                     : Bytes{logits() * 8};
+  }
 
   /// Of a block, counted from 0.
   bool is_checkpointed(std::int64_t block) const {
@@ -98,15 +108,35 @@ class Floor {
  private:
   std::int64_t logits() const { return tokens_ * shape_.vocab / tensor_; }
 
-  Duration product(std::int64_t m, std::int64_t n, std::int64_t k) const {
+  bool is_compiled() const { return compiled_ != CompileScope::none; }
+
+  Duration product(Dtype dtype, std::int64_t m, std::int64_t n, std::int64_t k) const {
     const auto time = [&](std::int64_t rows, std::int64_t columns) {
       return costs_.work_time({.kind = WorkKind::matmul,
-                               .dtype = dtype_,
+                               .dtype = dtype,
                                .matmul = {.batch = 1, .m = rows, .n = columns, .k = k},
-                               .bytes = bytes_of(m * k + k * n + m * n, dtype_),
+                               .bytes = bytes_of(m * k + k * n + m * n, dtype),
                                .flops = {floor_of_product(2, m, n, k)}});
     };
     return std::min(time(m, n), time(n, m));
+  }
+  /// Of a block.
+  Duration product(std::int64_t m, std::int64_t n, std::int64_t k) const {
+    return product(has_float8_ ? Dtype::uint8 : dtype_, m, n, k);
+  }
+  /// Of the output layer, which stays in the precision of the run.
+  Duration head(std::int64_t m, std::int64_t n, std::int64_t k) const {
+    return product(dtype_, m, n, k);
+  }
+  Duration of_logits() const {
+    return compiled_ == CompileScope::blocks_and_loss || has_float8_
+               ? Duration{}
+               : moved_bytes(floor_of_product(logits(), 12));
+  }
+  /// Of a block's kernels, and of those that a step of a ring adds.
+  Duration launched(Duration launch, std::int64_t kernels, std::int64_t of_step) const {
+    if (is_compiled() || has_float8_) return {};
+    return launch * (kernels + of_step * steps());
   }
   Duration linear(std::int64_t in, std::int64_t out) const { return product(tokens_, out, in); }
   Duration linear_backward(std::int64_t in, std::int64_t out) const {
@@ -148,6 +178,7 @@ class Floor {
   }
   /// Of each token so many elements.
   Duration moved(std::int64_t elements) const {
+    if (is_compiled() || has_float8_) return {};
     return moved_bytes(floor_of_product(tokens_, elements, size_of(dtype_).count));
   }
 
@@ -155,6 +186,7 @@ class Floor {
   std::int64_t steps() const { return context_ - 1; }
   /// What a step of a ring joins to those before: `bytes` of each element of the queries.
   Duration merged(std::int64_t bytes) const {
+    if (is_compiled() || has_float8_) return {};
     return moved_bytes(floor_of_product(tokens_, shape_.dim / tensor_, bytes)) * steps();
   }
 
@@ -162,7 +194,7 @@ class Floor {
   Duration exchanged() const {
     if (tensor_ == 1) return {};
     const Group group{.name = {}, .ranks = Ranks::spaced(0, 1, static_cast<std::size_t>(tensor_))};
-    const Bytes payload = bytes_of(tokens_ * shape_.dim, dtype_);
+    const Bytes payload = bytes_of(tokens_ * shape_.dim, has_float8_ ? Dtype::uint8 : dtype_);
     return std::min(costs_.collective_time(OperationKind::all_gather, payload, group),
                     costs_.collective_time(OperationKind::reduce_scatter, payload, group));
   }
@@ -175,6 +207,8 @@ class Floor {
   std::int64_t tokens_;  ///< of a rank
   std::int64_t kv_;      ///< columns of keys, and of values
   Dtype dtype_;
+  CompileScope compiled_;
+  bool has_float8_;
   DeviceClockOptions clock_;
 };
 

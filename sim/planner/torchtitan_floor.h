@@ -17,7 +17,9 @@ namespace shardscope::planner {
 ///   e n (4 d + 2 v + 4 h) / t           without checkpointing; where t is 1, 2 e n d more
 ///   e n d / t                           checkpointed
 ///
-/// and the loss 8 bytes of each logit.
+/// and the loss 8 bytes of each logit. Compiled blocks make one kernel of what lies between
+/// products, and keep e n (3 d + 2 v + 3 h) / t; what they move is not claimed, and of a compiled
+/// loss no memory. With products in 8 bits neither what moves nor what is kept is claimed.
 PlainStep torchtitan_floor(const Choice& choice, const TrialInputs& inputs);
 
 /// The same by part, for stages: no more than `torchtitan_costs`.

@@ -10,6 +10,7 @@
 #include "core/native/pipeline_stages.h"
 #include "core/pytorch/parallel/model_shape.h"
 #include "sim/engine/clock_options.h"
+#include "sim/kernels/compiled_memory.h"
 #include "sim/planner/plain_step.h"
 #include "sim/planner/stopped_recording.h"
 
@@ -58,6 +59,14 @@ void set_precision(TrainingPrecision precision, ParallelSettings& settings) {
                               .reduce_dtype = torchtitan_reduce_dtype};
 }
 
+/// torchtitan takes torchao's own styles of tensor parallelism for tensorwise casts alone.
+void set_float8(eager::parallel::Float8Recipe recipe, ParallelSettings& settings) {
+  const bool sharded = std::ranges::any_of(
+      settings.mesh, [](const MeshAxis& axis) { return axis.name == "dp_shard" && axis.size > 1; });
+  settings.float8 = eager::parallel::float8_settings(recipe, sharded);
+  settings.float8_tensor_parallel = recipe == eager::parallel::Float8Recipe::tensorwise;
+}
+
 void set_checkpointing(const eager::CheckpointChoice& choice, const Model& model,
                        ParallelSettings& settings) {
   settings.checkpoint_every = choice.every;
@@ -100,7 +109,7 @@ std::int64_t tokens_per_step(const TorchtitanPipeline& pipeline) {
 
 /// Of one micro-batch of a stage.
 PartCost cost_of_stage(const Schedule& schedule, const TrialInputs& inputs) {
-  const std::vector<Duration> times = operation_times(schedule, inputs.costs);
+  const std::vector<Duration> times = claimed_times(schedule, inputs);
   const std::vector<Duration> awaited = awaited_collectives(schedule, times);
   PartCost cost;
   for (std::size_t i = 0; i < times.size(); ++i) {
@@ -108,7 +117,7 @@ PartCost cost_of_stage(const Schedule& schedule, const TrialInputs& inputs) {
     const Duration time = op.kind == OperationKind::compute ? times[i] : awaited[i];
     if (op.phase == Phase::forward) cost.time.forward += time;
     if (op.phase == Phase::backward) cost.time.input_backward += time;
-    if (op.kind != OperationKind::compute) continue;
+    if (op.kind != OperationKind::compute || times[i] == Duration{}) continue;
     if (op.phase == Phase::forward || op.phase == Phase::backward) ++cost.operations;
   }
   Bytes kept;
@@ -167,6 +176,7 @@ ParallelSettings torchtitan_settings(const TorchtitanJob& job) {
                             .clips = job.clips,
                             .micro_batches = job.micro_batches};
   set_precision(job.precision, settings);
+  set_float8(job.float8, settings);
   set_checkpointing(job.checkpointing, job.model, settings);
   if (job.mesh.front().name == "pp") set_pipeline(job, settings);
   return settings;
@@ -184,15 +194,36 @@ TorchtitanPipeline torchtitan_pipeline(const Choice& choice, const TrialInputs& 
                                        .precision = choice.precision,
                                        .optimizer = optimizer_of(inputs.training),
                                        .checkpointing = choice.checkpointing,
-                                       .pipeline = choice.pipeline}),
+                                       .pipeline = choice.pipeline,
+                                       .float8 = inputs.training.float8}),
       .place = {.world = world_of(choice)},
       .session = session_of(choice, inputs),
       .strategy = std::string(name_of(choice.sharding)),
       .precision = std::string(name_of(choice.precision)),
-      .allocator = inputs.allocator};
+      .allocator = inputs.allocator,
+      .assumed = {},
+      .compiled = inputs.training.compiled};
   if (inputs.blocks > 0) pipeline.settings.shape.layers = inputs.blocks;
   return pipeline;
 }
+
+namespace {
+
+/// Chunks go along as steps, whose places in the program move with it.
+Schedule compiled_with(std::vector<eager::parallel::RecordedChunk>* chunks, Schedule schedule,
+                       CompileScope scope) {
+  if (chunks == nullptr) return compiled(std::move(schedule), scope);
+  const std::size_t steps = schedule.steps.size();
+  for (const eager::parallel::RecordedChunk& chunk : *chunks)
+    schedule.steps.push_back({.label = {}, .operations = {}, .actions = chunk.actions});
+  Schedule result = compiled(std::move(schedule), scope);
+  for (std::size_t i = 0; i < chunks->size(); ++i)
+    (*chunks)[i].actions = result.steps[steps + i].actions;
+  result.steps.resize(steps);
+  return result;
+}
+
+}  // namespace
 
 Schedule schedule_of_rank(const TorchtitanPipeline& pipeline, int rank,
                           std::span<const char* const> steps, const std::stop_token& stop,
@@ -213,7 +244,9 @@ Schedule schedule_of_rank(const TorchtitanPipeline& pipeline, int rank,
   schedule.workload.length = pipeline.settings.length;
   schedule.workload.micro_batches = pipeline.settings.micro_batches;
   schedule.assumed = pipeline.assumed;
-  return schedule;
+  return pipeline.compiled == CompileScope::none
+             ? schedule
+             : compiled_with(chunks, std::move(schedule), pipeline.compiled);
 }
 
 std::vector<Schedule> schedules_of_stages(const TorchtitanPipeline& pipeline,
@@ -233,6 +266,7 @@ PredictedRun predicted_run(const TorchtitanPipeline& pipeline) {
           .precision = pipeline.precision,
           .compute = pipeline.precision == "fp32" ? Dtype::float32 : Dtype::bfloat16,
           .tokens_per_step = tokens_per_step(pipeline),
+          .compiled = pipeline.compiled,
           .allocator = pipeline.allocator};
 }
 

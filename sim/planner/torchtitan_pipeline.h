@@ -33,6 +33,7 @@ struct TorchtitanJob {
   eager::OptimizerSettings optimizer;
   eager::CheckpointChoice checkpointing;
   PipelineChoice pipeline;  ///< of an axis pp
+  eager::parallel::Float8Recipe float8 = eager::parallel::Float8Recipe::none;
 };
 /// Sequence and loss parallel, and the stages of an axis pp. Throws Error where the model is no
 /// Llama of torchtitan's, or naming the option of its pipeline.
@@ -46,6 +47,7 @@ struct TorchtitanPipeline {
   std::string strategy, precision;
   AllocatorSettings allocator = {};
   std::vector<std::string> assumed = {};
+  CompileScope compiled = CompileScope::none;
 };
 
 /// Of a choice of torchtitan, or of fsdp2 with a pipeline. torchtitan's loop: fused AdamW, loss
@@ -53,8 +55,8 @@ struct TorchtitanPipeline {
 /// torchtitan's.
 TorchtitanPipeline torchtitan_pipeline(const Choice& choice, const TrialInputs& inputs);
 
-/// Of one of the ranks that share a rank of the pipeline. A `stop` ends the recording with Error
-/// (ExitCode::interrupted). `chunks`: see recorded_training.
+/// Of one of the ranks that share a rank of the pipeline, compiled where it is. A `stop` ends the
+/// recording with Error (ExitCode::interrupted). `chunks`: see recorded_training.
 Schedule schedule_of_rank(const TorchtitanPipeline& pipeline, int rank,
                           std::span<const char* const> steps = eager::parallel::recorded_steps,
                           const std::stop_token& stop = {},

@@ -14,6 +14,7 @@
 #include "sim/engine/rehearse.h"
 #include "sim/engine/step_player.h"
 #include "sim/engine/step_rows.h"
+#include "sim/kernels/compiled_memory.h"
 #include "sim/planner/estimate.h"
 #include "sim/planner/live_bytes.h"
 #include "sim/planner/mesh_recordings.h"
@@ -163,9 +164,17 @@ std::shared_ptr<const Schedule> recorded_for_trial(const Choice& choice, const T
                     choice.mesh.shard);
 }
 
+/// Of a recording of the choice, which is eager but of torchtitan; none: it runs as it is.
+CompileScope left_to_compile(const Choice& choice, const TrialInputs& inputs) {
+  const bool is_recorded_so = choice.runtime == Runtime::native || choice.torchtitan;
+  return is_recorded_so ? CompileScope::none : inputs.training.compiled;
+}
+
 Trial try_out_alone(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop) {
   const Choice recorded = told(choice);
-  const std::shared_ptr<const Schedule> schedule = recorded_for_trial(recorded, inputs, stop);
+  std::shared_ptr<const Schedule> schedule = recorded_for_trial(recorded, inputs, stop);
+  if (const CompileScope scope = left_to_compile(choice, inputs); scope != CompileScope::none)
+    schedule = std::make_shared<const Schedule>(compiled(*schedule, scope));
   const bool has_all = recorded.micro_batches == choice.micro_batches;
   return {.time = time_of(*schedule, inputs, has_all ? 0 : choice.micro_batches),
           .allocated = allocated_peak(*schedule),
@@ -206,7 +215,8 @@ class FirstStepRehearsal final : public eager::ProgramListener {
   struct DoesNotFit {
     FullSimulation result;
   };
-  FirstStepRehearsal(const TrialInputs& inputs, int world) : inputs_(inputs), world_(world) {}
+  FirstStepRehearsal(const TrialInputs& inputs, CompileScope scope, int world)
+      : inputs_(inputs), scope_(scope), world_(world) {}
 
   void on_program(const Schedule& so_far) override {
     if (is_done_ || inputs_.profile.memory == Bytes{} || so_far.steps.size() < 2) return;
@@ -214,13 +224,14 @@ class FirstStepRehearsal final : public eager::ProgramListener {
     Schedule first = so_far;
     first.steps.resize(1);
     first.world = world_;
-    FullSimulation result = played_fully(first, inputs_);
+    FullSimulation result = played_fully(compiled(std::move(first), scope_), inputs_);
     result.is_part = true;
     if (!result.fits) throw DoesNotFit{result};
   }
 
  private:
   const TrialInputs& inputs_;
+  CompileScope scope_;
   int world_;
   bool is_done_ = false;
 };
@@ -233,10 +244,13 @@ FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs,
     if (const auto known = inputs.findings->unfit(choice)) return *known;
   if (is_pipelined(choice)) return simulate_pipeline(choice, inputs, stop);
   const Choice recorded = told(choice);
-  FirstStepRehearsal first(inputs, world_of(choice));
+  const CompileScope scope = left_to_compile(choice, inputs);
+  FirstStepRehearsal first(inputs, scope, world_of(choice));
   try {
     Schedule schedule = recording_of(recorded, inputs, stop, &first);
-    const FullSimulation result = played_fully(schedule, inputs);
+    const FullSimulation result = scope == CompileScope::none
+                                      ? played_fully(schedule, inputs)
+                                      : played_fully(compiled(schedule, scope), inputs);
     if (result.fits && inputs.findings != nullptr)
       inputs.findings->keep_recording(recorded, std::move(schedule));
     return result;

@@ -65,6 +65,20 @@ OwnSetting of_deepspeed(std::string key, ConfigValue value) {
   return {.tool = ConfigTool::deepspeed, .key = std::move(key), .value = std::move(value)};
 }
 
+/// accelerate compiles the model, or each of its blocks. Source: accelerate 1.15 accelerator.py,
+/// prepare_model.
+void add_compilation(CompileScope scope, PortableStrategy& strategy) {
+  if (scope == CompileScope::none) return;
+  ConfigValue dynamo = ConfigValue::dict();
+  dynamo.set("dynamo_backend", ConfigValue("INDUCTOR"));
+  if (scope == CompileScope::blocks || scope == CompileScope::blocks_and_loss)
+    dynamo.set("dynamo_use_regional_compilation", ConfigValue(true));
+  strategy.own.push_back({.tool = ConfigTool::accelerate,
+                          .key = "dynamo_config",
+                          .value = std::move(dynamo),
+                          .why = "belongs to the script: torch.compile"});
+}
+
 void add_own(const Choice& choice, PortableStrategy& strategy) {
   if (choice.runtime != Runtime::deepspeed) return;
   const bool overlaps = choice.prefetch != Prefetch::none;
@@ -99,6 +113,11 @@ std::vector<Loss> beyond_the_file(const Choice& choice, const WrittenFrom& from)
   if (choice.blocks_per_unit > 1)
     losses.push_back({fmt::format("units of {} blocks", choice.blocks_per_unit),
                       "belong to the script: fully_shard takes a list of modules"});
+  if (from.compiled == CompileScope::blocks_and_loss)
+    losses.push_back({"compiled loss", "belongs to the script: torch.compile of its loss"});
+  if (from.float8 != eager::parallel::Float8Recipe::none)
+    losses.push_back({fmt::format("float8 {}", name_of(from.float8)),
+                      "belongs to the script: torchao's convert_to_float8_training"});
   if (choice.precision == TrainingPrecision::bf16)
     losses.push_back({"bf16", "belongs to the script: from_pretrained(dtype=torch.bfloat16)"});
   return losses;
@@ -189,6 +208,23 @@ std::string checkpointing_of(const eager::CheckpointChoice& choice) {
                      choice.selective ? std::string("op") : std::to_string(choice.every));
 }
 
+std::string compilation_of(CompileScope scope) {
+  if (scope == CompileScope::none) return {};
+  return fmt::format("\n[compile]\nenable = true\ncomponents = [\"model\"{}]\n",
+                     scope == CompileScope::blocks ? "" : ", \"loss\"");
+}
+
+std::string float8_of(eager::parallel::Float8Recipe recipe) {
+  if (recipe == eager::parallel::Float8Recipe::none) return {};
+  const bool gathers = recipe == eager::parallel::Float8Recipe::tensorwise;
+  return fmt::format(
+      "\n[model]\nconverters = [\"quantize.linear.float8\"]\n\n[quantize.linear.float8]\n{}"
+      "filter_fqns = [\"output\"]\n",
+      gathers ? "enable_fsdp_float8_all_gather = true\n"
+                "precompute_float8_dynamic_scale_for_fsdp = true\n"
+              : "recipe_name = \"rowwise\"\n");
+}
+
 /// Names of torchtitan's configuration of 2025 (config/job_config.py).
 WrittenChoice torchtitan_of(const Choice& choice, const WrittenFrom& from) {
   const Mesh& mesh = choice.mesh;
@@ -198,13 +234,14 @@ WrittenChoice torchtitan_of(const Choice& choice, const WrittenFrom& from) {
   result.text = fmt::format(
       "[training]\n{}seq_len = {}\n{}dtype = \"{}\"\nmixed_precision_param = \"{}\"\n\n"
       "[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
-      "fsdp_reshard_after_forward = \"{}\"\n{}{}\n[activation_checkpoint]\n{}",
+      "fsdp_reshard_after_forward = \"{}\"\n{}{}\n[activation_checkpoint]\n{}{}{}",
       batch_of(choice), from.job.seq, clipping_of(from.job.clip),
       choice.precision == TrainingPrecision::bf16 ? "bfloat16" : "float32",
       computes_in_fp32 ? "float32" : "bfloat16", mesh.replicate, mesh.shard,
       reshards ? "always" : "never", pipeline_of(choice, from.model),
       choice.torchtitan ? axes_of(*choice.torchtitan) : std::string(),
-      checkpointing_of(choice.checkpointing));
+      checkpointing_of(choice.checkpointing), compilation_of(from.compiled),
+      float8_of(from.float8));
   if (from.job.clip <= 0)
     result.losses.push_back({"no clipping", "belongs to the script: torchtitan clips to max_norm"});
   result.losses.push_back(
@@ -225,6 +262,7 @@ WrittenChoice written(const Choice& choice, const WrittenFrom& from) {
   if (is_pipelined(choice) || choice.torchtitan) return torchtitan_of(choice, from);
   PortableStrategy strategy = portable(choice, from);
   add_own(choice, strategy);
+  add_compilation(from.compiled, strategy);
   const ConfigFormat format = format_of(choice.runtime);
   FittedStrategy fit = fitted(strategy, format);
   const ConfigValue config = written(fit.strategy, format);

@@ -15,6 +15,8 @@ struct WrittenFrom {
   const Job& job;  ///< what choices do not decide: model, data, steps, optimizer, clipping
   const Model& model;
   int ranks_per_node = 1;
+  CompileScope compiled = CompileScope::none;
+  eager::parallel::Float8Recipe float8 = eager::parallel::Float8Recipe::none;
 };
 
 struct WrittenChoice {

@@ -40,11 +40,6 @@ HeldSpread held_spread(const PredictedRun& run) {
     case CompileScope::blocks:
     case CompileScope::blocks_and_loss:
     case CompileScope::model:
-      if (run.float8)
-        return {.item = "compiled float8 layers",
-                .below = 0.23,
-                .above = 0,
-                .source = "3 published runs of torchtitan in float8, predicted as eager code"};
       return {.item = "compiled code",
               .below = 0.024,
               .above = 0.024,

@@ -8,8 +8,6 @@
 #include "core/base/in_background.h"
 #include "sim/cost/cost_model.h"
 #include "sim/engine/simulate.h"
-#include "sim/kernels/compiled_memory.h"
-#include "sim/kernels/fusion.h"
 #include "sim/prediction/band.h"
 #include "sim/prediction/memory_allowances.h"
 #include "sim/prediction/outside_memory.h"
@@ -88,9 +86,6 @@ Prediction predict_rank(Schedule schedule, const PredictedRun& run, const StepOf
   if (facts.device_memory)
     allocator.memory = DeviceCapacity{.total = *facts.device_memory, .outside = facts.outside};
   Prediction result{.schedule = std::move(schedule)};
-  if (run.compiled != CompileScope::none)
-    result.schedule = with_kernels(with_compiled_memory(std::move(result.schedule), run.compiled),
-                                   {.fusion = KernelFusion::compiled, .scope = run.compiled});
   // The band does not depend on simulated times.
   std::future<StepTimeBand> band;
   if (run.with_band && !step.band)

@@ -23,9 +23,8 @@ struct PredictedRun {
   std::string precision;             ///< "bf16_mixed"
   Dtype compute = Dtype::float32;    ///< whose peak MFU is a share of
   std::int64_t tokens_per_step = 0;  ///< of the whole job
-  /// torch.compile with a backend that makes kernels of its own.
+  /// What torch.compile has made kernels of (sim/kernels/compiled_memory.h).
   CompileScope compiled = CompileScope::none;
-  bool float8 = false;               ///< products of 8-bit factors
   AllocatorSettings allocator = {};  ///< of schedules whose memory comes from it
   /// Costs several plays of the step more; without it the step time has no band.
   bool with_band = true;

@@ -62,7 +62,7 @@ def config_of(row):
 
 
 def parallel_arguments(row):
-    """torchtitan's trainer, eager and without float8. A pipeline has as many micro-batches as ranks (pipeline_llama.py)."""
+    """torchtitan's trainer. A pipeline has as many micro-batches as ranks (pipeline_llama.py)."""
     stages, context, tensor = int(row["pp"]), context_ranks(row), int(row["tp"])
     shard = int(row["gpus"]) // (stages * context * tensor)
     accumulate = str(stages) if stages > 1 else row["grad_accum"] or "1"
@@ -84,9 +84,16 @@ def kept_by(row):
 
 def compiled(row):
     """In 2024 torchtitan left the loss out: compiling it caused errors of CUDA."""
-    if row["compile"] != "yes" or is_parallel(row):
+    if row["compile"] != "yes" or context_ranks(row) > 1:
         return []
     return ["--compile", "blocks" if "_202412_" in row["source"] else "blocks+loss"]
+
+
+def float8(row):
+    """Not predicted with context parallelism, and with pipelines of several stages a rank."""
+    if "float8" not in row["precision"] or context_ranks(row) > 1:
+        return []
+    return ["--float8", "rowwise" if "rowwise" in row["precision"] else "tensorwise"]
 
 
 def arguments_of(row):
@@ -99,7 +106,7 @@ def arguments_of(row):
     arguments += ["--attention", "flash", "--cluster", "h100_sxm"] + options
     if row["seq"]:
         arguments += ["--seq", row["seq"]]
-    return arguments + compiled(row) + optimizer_of(row) + ["--checkpointing", kept_by(row)], outside
+    return arguments + compiled(row) + float8(row) + optimizer_of(row) + ["--checkpointing", kept_by(row)], outside
 
 
 def predicted_gib(program, row, folder):
@@ -151,7 +158,7 @@ def main():
             error = predicted / measured - 1
             errors.setdefault(source_of(row), []).append(abs(error))
             print(f"{head}  {predicted:6.1f} GiB, measured {measured:5.1f}  {error:+7.1%}" +
-                  ("  (without float8)" if "float8" in row["precision"] else "") +
+                  ("  (without float8)" if "float8" in row["precision"] and not float8(row) else "") +
                   ("  (eager)" if row["compile"] == "yes" and not compiled(row) else ""))
     for source, values in errors.items():
         print(f"{source}: {len(values)} rows, mean absolute error {sum(values) / len(values):.1%}")

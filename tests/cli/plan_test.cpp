@@ -454,6 +454,73 @@ TEST_F(Plan, PipelinesOfTorchtitanSimulateToTheSameFigures) {
   EXPECT_THAT(answer(asked)["dropped"].dump(), HasSubstr("only where --strategy asks"));
 }
 
+// Compiled or in float8, a place's folder leads to its figures, and the answer says what it is.
+TEST_F(Plan, CompiledPlacesSimulateToTheSameFigures) {
+  workplace_.write("llama.json", small_llama);
+  const std::string asked =
+      "plan --model llama.json --cluster h100_sxm --world 8 --tokens-per-batch 2048 --seq 128 "
+      "--precision bf16_mixed --places 3 -o plans/c ";
+  for (const std::string kernels :
+       {"--runtime fsdp2,fsdp1,ddp,deepspeed --compile blocks", "--runtime fsdp2 --compile model",
+        "--runtime torchtitan --compile blocks+loss",
+        "--runtime ddp,fsdp2 --float8 tensorwise --compile blocks"}) {
+    const Json plan = answer(asked + kernels);
+    EXPECT_EQ(plan["compile"], kernels.substr(kernels.rfind(' ') + 1));
+    EXPECT_EQ(plan["float8"].is_null(), kernels.find("float8") == std::string::npos);
+    for (const Json& place : plan["candidates"]) {
+      const Json simulated = answer("simulate --job plans/c/" + place["folder"].get<std::string>() +
+                                    "/job.json --rank " + place["rank"].dump());
+      EXPECT_EQ(simulated["step_time_ns"], place["step_time_ns"]) << kernels << place["text"];
+      EXPECT_EQ(simulated["memory"], place["memory"]) << kernels << place["text"];
+    }
+  }
+}
+
+// What a file compiles is not eager code.
+TEST_F(Plan, RefusesToWeighWhatAFileCompiles) {
+  workplace_.write("llama.json", small_llama);
+  workplace_.write("compiled.yaml",
+                   "distributed_type: MULTI_GPU\nnum_processes: 8\nmixed_precision: bf16\n"
+                   "dynamo_config:\n  dynamo_backend: INDUCTOR\n");
+  EXPECT_THAT(refused("plan --model llama.json --cluster h100_sxm --accelerate compiled.yaml "
+                      "--tokens-per-batch 2048 --seq 128 --compile weigh")
+                  .errors,
+              HasSubstr("weigh ranks eager code, and the file compiles"));
+}
+
+// An A100 has no products of 8 bits.
+TEST_F(Plan, RefusesFloat8OnOlderGpus) {
+  workplace_.write("llama.json", small_llama);
+  for (const std::string runtime : {"torchtitan", "fsdp2"})
+    EXPECT_THAT(refused("plan --model llama.json --cluster a100_80gb --world 8 --float8 rowwise "
+                        "--tokens-per-batch 2048 --seq 128 --runtime " +
+                        runtime)
+                    .errors,
+                HasSubstr("compute capability 8.0, and float8 needs 8.9"));
+}
+
+// torchao's layers are not known under FSDP1.
+TEST_F(Plan, RefusesFloat8WhereItIsNotPredicted) {
+  workplace_.write("llama.json", small_llama);
+  EXPECT_THAT(refused("plan --model llama.json --cluster h100_sxm --world 8 --tokens-per-batch "
+                      "2048 --seq 128 --runtime ddp,fsdp1 --float8 rowwise")
+                  .errors,
+              HasSubstr("--float8: float8 is not predicted under fsdp1"));
+}
+
+// `weigh` leaves the places eager, and says what compiled blocks would gain.
+TEST_F(Plan, SaysWhatCompilingWouldGain) {
+  workplace_.write("llama.json", small_llama);
+  const std::string asked =
+      "plan --model llama.json --cluster h100_sxm --world 8 --tokens-per-batch 2048 --seq 128 "
+      "--precision bf16_mixed --runtime fsdp2 --places 1 ";
+  const Json eager = answer(asked), weighed = answer(asked + "--compile weigh");
+  EXPECT_EQ(weighed["candidates"], eager["candidates"]);
+  EXPECT_TRUE(weighed["compile"].is_null());
+  EXPECT_THAT(weighed["remarks"].dump(),
+              HasSubstr("Compiled blocks (--compile blocks) would take"));
+}
+
 // Every place's folder, and of each set of axes the file where it is the chosen one, lead to its
 // figures; ranks of an axis tensor share sequences, so that 4 of them do for 8 ranks.
 TEST_F(Plan, TorchtitansAxesSimulateToTheSameFigures) {

@@ -243,8 +243,11 @@ TEST_F(Pytorch, TorchtitanRefusesPipelinesThatPyTorchDoes) {
               HasSubstr("mixed precision inside a stage only with FSDP2"));
   EXPECT_THAT(complaint("--mesh pipeline=2,replicate=2 --accumulate 4"),
               HasSubstr("mixed precision inside a stage only with FSDP2"));
-  EXPECT_THAT(complaint("--mesh pipeline=2,shard=2 --accumulate 4 --compile blocks"),
-              HasSubstr("compiled code is not predicted with a pipeline"));
+  EXPECT_THAT(complaint("--mesh shard=2,context=2 --compile blocks"),
+              HasSubstr("compiled code is not predicted with an axis context"));
+  EXPECT_THAT(complaint("--mesh pipeline=2,shard=2 --accumulate 4 --float8 tensorwise "
+                        "--pipeline-schedule Interleaved1F1B --stages-per-rank 2"),
+              HasSubstr("float8 with several stages a rank is not predicted with a pipeline"));
   EXPECT_THAT(complaint("--mesh shard=2 --pipeline-schedule GPipe"),
               HasSubstr("the mesh has no pipeline"));
 }

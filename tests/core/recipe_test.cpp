@@ -579,13 +579,17 @@ TEST(TorchtitanRecipe, ReadsHowLayersAreDealtOut) {
   EXPECT_EQ(loop.pipeline_stages, "torchtitan:0,2,4");
 }
 
-TEST(TorchtitanRecipe, CompilesNoBlocksThatRanksSplit) {
+TEST(TorchtitanRecipe, CompilesNoRings) {
   const Recipe recipe = read_recipe(written(
       ConfigKind::torchtitan,
-      "[training]\ncompile = true\n[parallelism]\ntensor_parallel_degree = 4\n", "run.toml"));
+      "[training]\ncompile = true\n[parallelism]\ncontext_parallel_degree = 4\n", "run.toml"));
   EXPECT_EQ(recipe.own_loop.value().compile, "");
   ASSERT_EQ(recipe.assumed.size(), 1U);
   EXPECT_NE(recipe.assumed[0].find("not compiled"), std::string::npos);
+  EXPECT_EQ(torchtitan_loop("[compile]\nenable = true\n[parallelism]\n"
+                            "tensor_parallel_degree = 4\npipeline_parallel_degree = 2\n")
+                .compile,
+            "blocks+loss");
 }
 
 TEST(TorchtitanRecipe, RefusesWhatIsNotPredicted) {

@@ -16,9 +16,7 @@ HardwareProfile gpu() {
   return profile;
 }
 
-PredictedRun run_of(CompileScope compiled, bool float8 = false) {
-  return {.runtime = "fsdp2", .compiled = compiled, .float8 = float8};
-}
+PredictedRun run_of(CompileScope compiled) { return {.runtime = "fsdp2", .compiled = compiled}; }
 
 Schedule program() {
   Schedule schedule;
@@ -65,17 +63,15 @@ TEST(MemoryAllowances, CompiledCodeIsUncertainByWhatWasMeasured) {
   EXPECT_NEAR(static_cast<double>(found[0].above.count), 4.03e9, 0.01e9);
 }
 
-// Compiled float8 is predicted as eager code, which is an upper bound.
+// A model that is compiled in parts is predicted as eager code, which is an upper bound.
 TEST(MemoryAllowances, WhatIsPlayedAsEagerCodeLiesBelow) {
   HardwareProfile cpu;
   cpu.device = "cpu";
-  for (const PredictedRun& run :
-       {run_of(CompileScope::model_in_parts), run_of(CompileScope::blocks, true)}) {
-    const auto found = memory_allowances(program(), run, cpu, 40_GiB);
-    ASSERT_EQ(found.size(), 1u);
-    EXPECT_GT(found[0].below, 10_GiB);
-    EXPECT_EQ(found[0].above, Bytes{});
-  }
+  const auto found =
+      memory_allowances(program(), run_of(CompileScope::model_in_parts), cpu, 40_GiB);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_GT(found[0].below, 10_GiB);
+  EXPECT_EQ(found[0].above, Bytes{});
 }
 
 }  // namespace

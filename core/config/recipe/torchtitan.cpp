@@ -380,15 +380,13 @@ void read_sizes(Keys& training, Recipe& recipe, Recipe::OwnLoop& loop) {
                          "--runtime ddp predicts it for transformers' Llama");
 }
 
-/// Compiled code is not predicted where ranks split a block.
+/// Compiled code is not predicted where ranks split sequences.
 void compile_as_far_as_known(Recipe& recipe, Recipe::OwnLoop& loop) {
-  const bool splits_blocks = loop.mesh.find("tensor=") != std::string::npos ||
-                             loop.mesh.find("context=") != std::string::npos;
-  if (loop.compile.empty() || !splits_blocks) return;
+  if (loop.compile.empty() || loop.mesh.find("context=") == std::string::npos) return;
   loop.compile.clear();
   recipe.assumed.emplace_back(
-      "code that is not compiled: torch.compile is not predicted with tensor or context "
-      "parallelism. Compiled code takes less memory and fewer kernels");
+      "code that is not compiled: torch.compile is not predicted with context parallelism. "
+      "Compiled code takes less memory and fewer kernels");
 }
 
 }  // namespace

@@ -72,6 +72,10 @@ void set_remarks(const Weighed& weighed, const Basis& basis, const Watcher& watc
   if (watcher.stop.stop_requested()) return;
   if (std::string remark = small_margin_remark(answer.candidates); !remark.empty())
     answer.remarks.push_back(std::move(remark));
+  if (basis.inputs.weighs_compilation)
+    if (std::string remark = compilation_remark(answer.candidates.front(), basis, watcher.stop);
+        !remark.empty())
+      answer.remarks.push_back(std::move(remark));
   for (std::string& remark : remarks_on(answer.candidates.front().choice, basis, watcher.stop))
     answer.remarks.push_back(std::move(remark));
 }

@@ -157,13 +157,17 @@ Json curve_json(const Answer& answer) {
   return json;
 }
 
+Json name_or_null(std::string_view name) { return name.empty() ? Json() : Json(name); }
+
 }  // namespace
 
 std::string answer_json(const Answer& answer, const Inputs& inputs) {
   Json json{{"schema", "shardscope.plan/1"},
             {"objective", name_of(inputs.objective)},
             {"world", inputs.question.world},
-            {"tokens_per_batch", inputs.question.tokens_per_batch}};
+            {"tokens_per_batch", inputs.question.tokens_per_batch},
+            {"compile", name_or_null(name_of(inputs.question.training.compiled))},
+            {"float8", name_or_null(name_of(inputs.question.training.float8))}};
   Json candidates = Json::array(), pareto = Json::array(), rejected = Json::array();
   for (const Candidate& candidate : answer.candidates) {
     candidates.push_back(candidate_json(candidate, inputs));

@@ -38,6 +38,22 @@ void drop_unasked_strategies(const Inputs& inputs, Enumeration& all) {
   });
 }
 
+/// What `simulate` refuses of compiled code and of float8 under torchtitan.
+void drop_unknown_kernels(const Training& training, Enumeration& all) {
+  const auto drop = [&](bool asked, const char* strategy, const char* why, auto unwanted) {
+    if (!asked || std::erase_if(all.choices, unwanted) == 0) return;
+    all.dropped.push_back({strategy, why});
+  };
+  drop(training.compiled != CompileScope::none, "torchtitan context",
+       "compiled code is not predicted with it",
+       [](const Choice& choice) { return context_ranks(choice) > 1; });
+  drop(training.float8 != eager::parallel::Float8Recipe::none, "pipelines of several stages a rank",
+       "float8 is not predicted with them", [](const Choice& choice) {
+         return choice.runtime != Runtime::native && is_pipelined(choice) &&
+                choice.pipeline.stages_per_rank > 1;
+       });
+}
+
 Error no_pipeline_is_left(const std::vector<Dropped>& dropped) {
   const auto why = std::ranges::find_if(dropped, [](const Dropped& one) {
     return one.strategy.find("pipeline") != std::string::npos;
@@ -81,6 +97,7 @@ Enumeration choices_of(const Inputs& inputs, int world) {
     throw no_layout_of_torchtitan(inputs.model, question);
   drop_unasked_precisions(inputs, all);
   drop_unasked_strategies(inputs, all);
+  drop_unknown_kernels(question.training, all);
   if (all.choices.empty() && inputs.pipelines == PipelinesAsked::alone)
     throw no_pipeline_is_left(all.dropped);
   if (all.choices.empty() && is_torchtitan_alone) throw without_asked_strategies(inputs);
@@ -104,7 +121,11 @@ std::string allowed_step_text(const Inputs& inputs, int world) {
 }
 
 WrittenFrom written_from(const Inputs& inputs) {
-  return {.job = inputs.job, .model = inputs.model, .ranks_per_node = ranks_per_node(inputs)};
+  return {.job = inputs.job,
+          .model = inputs.model,
+          .ranks_per_node = ranks_per_node(inputs),
+          .compiled = inputs.question.training.compiled,
+          .float8 = inputs.question.training.float8};
 }
 
 }  // namespace shardscope::planner

@@ -51,6 +51,8 @@ struct Inputs {
   PipelinesAsked pipelines = PipelinesAsked::as_usual;
   /// Nobody asked for the question's precisions: what is not among them is said.
   bool has_usual_precisions = false;
+  /// Ways are eager, and what compiling their blocks would gain is said of the first.
+  bool weighs_compilation = false;
   std::optional<Given> given;
   Job job;  ///< what the chosen file says beside the choice: model, data, optimizer, clipping
   Goals goals;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -139,6 +140,37 @@ std::string small_margin_remark(const std::vector<Candidate>& candidates) {
                               rounded_text(*free_memory(summary)));
   }
   return text;
+}
+
+std::string compilation_remark(const Candidate& best, const Basis& basis,
+                               const std::stop_token& stop) {
+  // Compiled rings are not predicted.
+  if (best.choice.runtime == Runtime::native || context_ranks(best.choice) > 1 ||
+      stop.stop_requested())
+    return {};
+  const TrialInputs& eager = basis.trials;
+  Training training = eager.training;
+  training.compiled = best.choice.torchtitan ? CompileScope::blocks_and_loss : CompileScope::blocks;
+  const TrialInputs inputs{.model = eager.model,
+                           .config = eager.config,
+                           .training = training,
+                           .profile = eager.profile,
+                           .costs = eager.costs,
+                           .native_target = eager.native_target,
+                           .allocator = eager.allocator,
+                           .margin = eager.margin};
+  try {
+    const Summary compiled = summary_of(best.choice, inputs, stop);
+    const double share = compiled.step_time.seconds() / best.summary.step_time.seconds() - 1;
+    return fmt::format(
+        "Compiled blocks (--compile {}) would take {} a step in place 1 where eager code takes {} "
+        "({:.1f}% {}), and need {} where it needs {}.",
+        name_of(training.compiled), rounded_text(compiled.step_time),
+        rounded_text(best.summary.step_time), std::abs(share) * 100, share < 0 ? "less" : "more",
+        rounded_text(needed_memory(compiled)), rounded_text(needed_memory(best.summary)));
+  } catch (const Error&) {
+    return {};  // a stop came, or the runtime has no compiled code
+  }
 }
 
 std::vector<std::string> remarks_on(const Choice& best, const Basis& basis,

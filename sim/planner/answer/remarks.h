@@ -12,6 +12,11 @@ namespace shardscope::planner {
 /// 9 GiB." "" where the first place leaves the usual margin. `candidates`: by place.
 std::string small_margin_remark(const std::vector<Candidate>& candidates);
 
+/// What compiling its blocks would make of the first place: its step time and memory beside those
+/// of eager code. "" of the native runtime, and after a `stop`.
+std::string compilation_remark(const Candidate& best, const Basis& basis,
+                               const std::stop_token& stop);
+
 /// ZeRO-3 beside ZeRO-2, a hybrid beside full sharding across nodes, DDP beside sharding: each is
 /// predicted with the best's other settings. None of what a `stop` comes before.
 std::vector<std::string> remarks_on(const Choice& best, const Basis& basis,

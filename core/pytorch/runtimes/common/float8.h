@@ -9,6 +9,12 @@ namespace shardscope::eager::parallel {
 
 enum class Float8Recipe : std::uint8_t { none, tensorwise, rowwise };
 
+/// As --float8 takes it; "" of none.
+constexpr std::string_view name_of(Float8Recipe recipe) {
+  constexpr std::string_view names[] = {"", "tensorwise", "rowwise"};
+  return names[static_cast<std::size_t>(recipe)];
+}
+
 struct Float8Settings {
   Float8Recipe recipe = Float8Recipe::none;
   /// enable_fsdp_float8_all_gather, of tensorwise: shards are cast before they are gathered.
@@ -18,6 +24,13 @@ struct Float8Settings {
   /// precompute_float8_dynamic_scale_for_fsdp after each optimizer step.
   bool precompute_scale = false;
 };
+
+/// The recipe with what Float8LinearConfig.from_recipe_name leaves open: FSDP2 (`sharded`) gathers
+/// what is cast tensorwise.
+constexpr Float8Settings float8_settings(Float8Recipe recipe, bool sharded) {
+  const bool gathers = sharded && recipe == Float8Recipe::tensorwise;
+  return {.recipe = recipe, .fsdp_all_gather = gathers, .precompute_scale = gathers};
+}
 
 /// How a layer lies on the ranks of tensor parallelism: its output features split over them, its
 /// input features, or neither.
