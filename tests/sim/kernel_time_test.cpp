@@ -48,8 +48,8 @@ TEST(MatmulTime, AnElementMoreIsAWaveMore) {
 }
 
 TEST(MatmulTime, WhatACardsProductsReachedStandsInThePlaceOfAShareOfItsPeak) {
-  // Twice the peak at 800 W: a quarter of the 40 ms. An eighth of the power halves it, more does not
-  // help.
+  // Twice the peak at 800 W: a quarter of the 40 ms. An eighth of the power halves it, more does
+  // not help.
   const MatmulShape shape{.batch = 1, .m = 1000, .n = 1000, .k = 100'000};
   RooflineFigures measured = device;
   measured.memory_bandwidth = {1e12};
