@@ -89,7 +89,8 @@ Answer answer(const Inputs& inputs, const Watcher& watcher) {
   const Basis basis(inputs);
   Weighed weighed = weigh(basis, watcher);
   Answer result{.dropped = std::move(weighed.dropped),
-                .choices = weighed.choices.size(),
+                .choices = weighed.choices.size() + weighed.in_groups,
+                .in_groups = weighed.in_groups,
                 .simulated = weighed.simulated,
                 .interrupted = weighed.interrupted};
   set_places(weighed, basis, watcher, result);
