@@ -168,6 +168,7 @@ class Resolver {
     check_kernels(inputs.question.training);
     inputs.question.runtimes = runtimes_;
     inputs.question.torchtitan = options_.asks_torchtitan();
+    inputs.question.all_layouts = options_.asks_all_layouts();
     inputs.question.tokens_per_batch = *options_.job.tokens_per_batch;
     set_worlds(inputs);
     planner::check_tokens(inputs.question);

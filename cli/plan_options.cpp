@@ -62,6 +62,11 @@ void declare_space(Command& command, PlanOptions& options) {
                  {"time|memory|cost",
                   "what is minimised (default: time). cost: GPU-hours for the same tokens, on at "
                   "most as many ranks"});
+  command.option(
+      "--layouts", options.layouts,
+      {"usual|all",
+       "of torchtitan (default: usual). all: also every k-th block checkpointed, up to 8 "
+       "stages a rank, and other layers of each stage; may take minutes"});
   command.option("--places", options.places, {"N", "strategies to rank (default: 5)"});
 }
 
@@ -189,6 +194,17 @@ planner::Objective PlanOptions::asked_objective() const {
     if (name_of(known) == text) return known;
   throw Error(
       {.where = "--objective", .what = fmt::format("\"{}\" is none of time, memory, cost", text)});
+}
+
+bool PlanOptions::asks_all_layouts() const {
+  const std::string text = layouts.value_or("usual");
+  if (text != "usual" && text != "all")
+    throw Error({.where = "--layouts", .what = fmt::format("\"{}\" is none of usual, all", text)});
+  if (layouts && !asks_torchtitan())
+    throw Error({.where = "--layouts",
+                 .what = "these are layouts of torchtitan, which is not compared",
+                 .way_out = "add torchtitan to --runtime, or leave --layouts out"});
+  return text == "all";
 }
 
 std::optional<std::size_t> PlanOptions::asked_places() const {

@@ -29,7 +29,7 @@ struct PlanOptions {
   OutputOptions output;
   std::optional<std::string> cluster, runtimes, objective, folder, margin;
   std::optional<std::int64_t> places;
-  std::optional<std::string> worlds, device_memory, host_memory, lengths;
+  std::optional<std::string> worlds, device_memory, host_memory, lengths, layouts;
   std::optional<double> price;                ///< of one GPU and hour, in whatever currency
   std::vector<std::string> clusters, prices;  ///< as they were given; see by_cluster
   std::optional<double> train_tokens, at_least, deadline_days, budget;
@@ -41,6 +41,8 @@ struct PlanOptions {
   std::vector<ShardingStrategy> asked_strategies() const;
   planner::PipelinesAsked asked_pipelines() const;
   planner::Objective asked_objective() const;
+  /// Throws Error for another word, and without torchtitan.
+  bool asks_all_layouts() const;
   std::optional<std::size_t> asked_places() const;
   planner::Goals asked_goals() const;
   /// "16", or "8..512": 8, 16, ... 512.

@@ -660,8 +660,10 @@ std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs
   return bounds_with(known_plain_step, known, choices, inputs, threads, stop);
 }
 
-std::vector<Bounds> floors_of(std::span<const Choice> choices, const TrialInputs& inputs,
-                              unsigned threads, const std::stop_token& stop) {
+namespace {
+
+std::vector<Bounds> floors_of_some(std::span<const Choice> choices, const TrialInputs& inputs,
+                                   const std::stop_token& stop) {
   std::vector<Choice> known, pipelined;
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < choices.size(); ++i) {
@@ -673,9 +675,25 @@ std::vector<Bounds> floors_of(std::span<const Choice> choices, const TrialInputs
   PipelineBounds pipelines(inputs);
   pipelines.add(pipelined, cost_floors_of(pipelined, inputs, stop), stop);
   const std::vector<Bounds> found =
-      bounds_with(torchtitan_floor, pipelines, known, inputs, threads, stop);
+      bounds_with(torchtitan_floor, pipelines, known, inputs, 1, stop);
   std::vector<Bounds> result(choices.size());
   for (std::size_t i = 0; i < places.size(); ++i) result[places[i]] = found[i];
+  return result;
+}
+
+}  // namespace
+
+std::vector<Bounds> floors_of(std::span<const Choice> choices, const TrialInputs& inputs,
+                              unsigned threads, const std::stop_token& stop) {
+  // What neighbours share is found once for each part.
+  constexpr std::size_t part = 1024;
+  std::vector<Bounds> result(choices.size());
+  for_each_index((choices.size() + part - 1) / part, threads, [&](std::size_t i) {
+    const std::size_t first = i * part;
+    std::ranges::copy(floors_of_some(choices.subspan(first, std::min(part, choices.size() - first)),
+                                     inputs, stop),
+                      result.begin() + static_cast<std::ptrdiff_t>(first));
+  });
   return result;
 }
 

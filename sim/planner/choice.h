@@ -50,6 +50,10 @@ struct Choice {
   bool operator==(const Choice&) const = default;
 };
 
+/// Every third block or fewer is checkpointed.
+inline bool is_sparse(const eager::CheckpointChoice& checkpointing) {
+  return checkpointing.every > 2;
+}
 inline bool is_pipelined(const Choice& choice) { return choice.mesh.pipeline > 1; }
 /// The ranks that the choice is of.
 inline int world_of(const Choice& choice) {

@@ -135,6 +135,7 @@ class Enumerator {
 
   void add(Enumeration found) {
     std::ranges::move(found.choices, std::back_inserter(result_.choices));
+    std::ranges::move(found.groups, std::back_inserter(result_.groups));
     for (Dropped& one : found.dropped) drop(std::move(one.strategy), std::move(one.why));
   }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/planner/choice.h"
+#include "sim/planner/layout_group.h"
 
 namespace shardscope::planner {
 
@@ -22,7 +23,8 @@ struct Question {
   bool torchtitan_pipelines = false;
   /// torchtitan's loop beside the runtimes, with its axes tensor and context, and its pipelines.
   bool torchtitan = false;
-  int ranks_per_node = 0;  ///< among which an axis tensor stays; 0: all are one node
+  bool all_layouts = false;  ///< of torchtitan: those in groups, too
+  int ranks_per_node = 0;    ///< among which an axis tensor stays; 0: all are one node
 };
 
 /// A strategy that cannot be, or is not looked at.
@@ -34,6 +36,8 @@ struct Dropped {
 
 struct Enumeration {
   std::vector<Choice> choices;  ///< by runtime as asked, strategy, mesh, then the other settings
+  /// Further layouts of torchtitan, beside those of the choices.
+  std::vector<LayoutGroup> groups = {};
   std::vector<Dropped> dropped;
 };
 

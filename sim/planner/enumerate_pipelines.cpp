@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -69,6 +71,7 @@ class PipelineEnumerator {
     for (const WeighedSchedule& schedule : weighed_schedules)
       for (const std::int64_t ranks : divisors_of(question_.world))
         if (ranks > 1) add(schedule, static_cast<int>(ranks));
+    if (axes_ && question_.all_layouts) add_groups();
     say_what_is_left_out();
     return std::move(result_);
   }
@@ -80,18 +83,91 @@ class PipelineEnumerator {
       return;
     }
     for (const PipelineChoice& pipeline : balances_of(schedule, ranks))
-      for (const Inside& inside : insides_of(runtime_, question_.world / ranks))
-        for (const TrainingPrecision precision : precisions_) {
-          Choice choice{.runtime = runtime_,
-                        .sharding = inside.sharding,
-                        .mesh = inside.mesh,
-                        .pipeline = pipeline,
-                        .prefetch = usual_prefetch(runtime_, inside.sharding),
-                        .precision = precision,
-                        .torchtitan = axes_};
-          choice.mesh.pipeline = ranks;
-          if (has(choice)) add_checkpointings(choice);
-        }
+      for (Choice& choice : inside_of(pipeline, ranks)) add_checkpointings(std::move(choice));
+  }
+
+  /// With all that the ranks of a stage can share.
+  std::vector<Choice> inside_of(const PipelineChoice& pipeline, int ranks) {
+    std::vector<Choice> choices;
+    for (const Inside& inside : insides_of(runtime_, question_.world / ranks))
+      for (const TrainingPrecision precision : precisions_) {
+        Choice choice{.runtime = runtime_,
+                      .sharding = inside.sharding,
+                      .mesh = inside.mesh,
+                      .pipeline = pipeline,
+                      .prefetch = usual_prefetch(runtime_, inside.sharding),
+                      .precision = precision,
+                      .torchtitan = axes_};
+        choice.mesh.pipeline = ranks;
+        if (has(choice)) choices.push_back(std::move(choice));
+      }
+    return choices;
+  }
+
+  void add_groups() {
+    for (const std::int64_t ranks : divisors_of(question_.world)) {
+      if (ranks == 1) continue;
+      for (const WeighedSchedule& schedule : weighed_schedules)
+        add_groups(schedule, static_cast<int>(ranks), true);
+      for (const PipelineScheduleKind kind : schedules_of_many_stages)
+        for (int stages = 2; stages <= most_stages_per_rank; ++stages)
+          if (!is_weighed({kind, stages}))
+            add_groups({kind, stages}, static_cast<int>(ranks), false);
+    }
+  }
+  static bool is_weighed(const WeighedSchedule& schedule) {
+    return std::ranges::any_of(weighed_schedules, [&](const WeighedSchedule& one) {
+      return one.kind == schedule.kind && one.stages_per_rank == schedule.stages_per_rank;
+    });
+  }
+
+  void add_groups(const WeighedSchedule& schedule, int ranks, bool is_among_choices) {
+    const int stages = ranks * schedule.stages_per_rank;
+    if (stages > blocks_) return;
+    const PipelineChoice pipeline{.schedule = schedule.kind,
+                                  .stages_per_rank = schedule.stages_per_rank};
+    const auto variants =
+        std::make_shared<const LayoutVariants>(variants_of(pipeline, stages, is_among_choices));
+    if (variants->all.empty()) return;
+    for (Choice& choice : inside_of(pipeline, ranks))
+      add_batches(std::move(choice), [&](const Choice& with_batch) {
+        result_.groups.push_back({with_batch, variants});
+      });
+  }
+
+  /// Without those that are choices already, which have layers by number or work.
+  LayoutVariants variants_of(const PipelineChoice& pipeline, int stages,
+                             bool are_among_choices) const {
+    LayoutVariants variants{.all = {}, .fewest_layers = blocks_};
+    for (LayoutVariant& dealt : layer_variants(model_, pipeline, stages)) {
+      const bool is_among_choices = are_among_choices && dealt.layers.empty();
+      PipelineChoice choice = pipeline;
+      choice.balance = dealt.balance;
+      choice.layers = dealt.layers;
+      const std::vector<int> layers = blocks_of_stages(model_, choice, stages, "--pipeline-stages");
+      const bool splits = splits_backward(pipeline.schedule);
+      const std::size_t known = variants.all.size();
+      for (const eager::CheckpointChoice& one :
+           checkpointings_of(layers, splits, is_among_choices)) {
+        dealt.checkpointing = one;
+        variants.all.push_back(dealt);
+      }
+      if (variants.all.size() > known)
+        variants.fewest_layers = std::min(variants.fewest_layers, std::ranges::min(layers));
+    }
+    return variants;
+  }
+
+  static std::vector<eager::CheckpointChoice> checkpointings_of(const std::vector<int>& layers,
+                                                                bool splits,
+                                                                bool is_among_choices) {
+    if (splits && is_among_choices) return {};
+    if (splits) return {{}};
+    constexpr int after_full = 2, after_every_second = 3;
+    if (is_among_choices) return sparse_checkpointings(layers, after_every_second);
+    std::vector<eager::CheckpointChoice> all{{}, {.every = 1}, {.every = 1, .selective = true}};
+    std::ranges::copy(sparse_checkpointings(layers, after_full), std::back_inserter(all));
+    return all;
   }
 
   /// Why the runtime has no pipeline here at all; empty: it may have.
@@ -177,6 +253,12 @@ class PipelineEnumerator {
   }
 
   void add_batches(Choice choice) {
+    add_batches(std::move(choice), [&](const Choice& one) { result_.choices.push_back(one); });
+  }
+
+  /// With each number of micro-batches.
+  template <class Add>
+  void add_batches(Choice choice, const Add& add) {
     // The ranks of a stage share the step's sequences.
     const std::int64_t copies = std::int64_t{choice.mesh.replicate} * choice.mesh.shard;
     if (sequences_ % copies != 0) {
@@ -200,7 +282,7 @@ class PipelineEnumerator {
                             .stages_per_rank = choice.pipeline.stages_per_rank,
                             .micro_batches = choice.micro_batches,
                             .options = {}}))
-        result_.choices.push_back(choice);
+        add(choice);
     }
   }
 

@@ -12,7 +12,9 @@ namespace shardscope::planner {
 /// every number of stages that divides them under every schedule of `weighed_schedules`, with every
 /// sharding that the ranks of a stage can have inside, and micro-batches that are at least as many
 /// as the stages. `precisions`: that the runtime has. Why there are none, or not all, is said in
-/// `dropped`. `axes`: of torchtitan's loop, beside the question's ranks.
+/// `dropped`. `axes`: of torchtitan's loop, beside the question's ranks. Its groups have what its
+/// choices have not: every k-th block checkpointed, other layers of each stage, and under
+/// `schedules_of_many_stages` up to `most_stages_per_rank`.
 Enumeration enumerate_pipelines(const Model& model, const Question& question, Runtime runtime,
                                 const std::vector<TrainingPrecision>& precisions,
                                 const std::optional<TorchtitanAxes>& axes = {});
@@ -32,6 +34,12 @@ inline constexpr WeighedSchedule weighed_schedules[] = {
     {PipelineScheduleKind::interleaved_zero_bubble, 1},
     {PipelineScheduleKind::zbv_zero_bubble, 2},
     {PipelineScheduleKind::dualpipev, 2}};
+
+/// Schedules that take more stages of a rank, which groups of torchtitan's layouts have.
+inline constexpr PipelineScheduleKind schedules_of_many_stages[] = {
+    PipelineScheduleKind::interleaved_1f1b, PipelineScheduleKind::looped_bfs,
+    PipelineScheduleKind::interleaved_zero_bubble};
+inline constexpr int most_stages_per_rank = 8;
 
 /// Forwards of a step (stages x micro-batches) beyond which a pipeline is not weighed: more
 /// micro-batches make its bubble hardly smaller, and each costs time to play.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -42,6 +43,7 @@ class TorchtitanEnumerator {
       return std::move(result_);
     }
     shape_ = eager::parallel::llama_shape(model_);
+    sparse_ = sparse_variants();
     for (const TrainingPrecision precision : question_.precisions) {
       if (precision == TrainingPrecision::fp16_mixed)
         drop("torchtitan, fp16_mixed", "torchtitan has no loss scaler");
@@ -144,18 +146,36 @@ class TorchtitanEnumerator {
     const bool hybrid = mesh.replicate > 1;
     for (const S sharding : {hybrid ? S::hybrid_shard : S::full_shard,
                              hybrid ? S::hybrid_shard_zero2 : S::shard_grad_op})
-      for (const TrainingPrecision precision : precisions_)
-        for (const eager::CheckpointChoice& checkpointing : checkpointings)
-          add_batches({.runtime = Runtime::fsdp2,
-                       .sharding = sharding,
-                       .mesh = mesh,
-                       .prefetch = usual_prefetch(Runtime::fsdp2, sharding),
-                       .checkpointing = checkpointing,
-                       .precision = precision,
-                       .torchtitan = axes});
+      for (const TrainingPrecision precision : precisions_) {
+        Choice choice{.runtime = Runtime::fsdp2,
+                      .sharding = sharding,
+                      .mesh = mesh,
+                      .prefetch = usual_prefetch(Runtime::fsdp2, sharding),
+                      .precision = precision,
+                      .torchtitan = axes};
+        for (const eager::CheckpointChoice& checkpointing : checkpointings) {
+          choice.checkpointing = checkpointing;
+          add_batches(choice, [&](const Choice& one) { result_.choices.push_back(one); });
+        }
+        choice.checkpointing = {};
+        if (question_.all_layouts && !sparse_->all.empty())
+          add_batches(choice, [&](const Choice& one) { result_.groups.push_back({one, sparse_}); });
+      }
   }
 
-  void add_batches(Choice choice) {
+  /// Every third and further block checkpointed.
+  std::shared_ptr<const LayoutVariants> sparse_variants() const {
+    const std::array layers{static_cast<int>(shape_.layers)};
+    LayoutVariants variants{.all = {}, .fewest_layers = layers.front()};
+    constexpr int after_every_second = 3;
+    for (const eager::CheckpointChoice& sparse : sparse_checkpointings(layers, after_every_second))
+      variants.all.push_back({.checkpointing = sparse});
+    return std::make_shared<const LayoutVariants>(std::move(variants));
+  }
+
+  /// With each number of micro-batches.
+  template <class Add>
+  void add_batches(Choice choice, const Add& add) {
     const std::int64_t sequences = sequences_ / (choice.mesh.replicate * choice.mesh.shard);
     for (const std::int64_t micro_batches : divisors_of(sequences)) {
       if (micro_batches > most_micro_batches) {
@@ -164,7 +184,7 @@ class TorchtitanEnumerator {
       }
       choice.batch = sequences / micro_batches;
       choice.micro_batches = static_cast<int>(micro_batches);
-      result_.choices.push_back(choice);
+      add(choice);
     }
   }
 
@@ -175,6 +195,7 @@ class TorchtitanEnumerator {
     Enumeration found =
         enumerate_pipelines(model_, inside, Runtime::fsdp2, precisions_, std::optional(axes));
     std::ranges::move(found.choices, std::back_inserter(result_.choices));
+    std::ranges::move(found.groups, std::back_inserter(result_.groups));
     for (Dropped& one : found.dropped) drop(std::move(one.strategy), std::move(one.why));
   }
 
@@ -196,6 +217,7 @@ class TorchtitanEnumerator {
   const Question& question_;
   std::int64_t sequences_;  ///< of a step
   eager::parallel::LlamaShape shape_;
+  std::shared_ptr<const LayoutVariants> sparse_;
   std::vector<TrainingPrecision> precisions_;
   bool has_odd_context_ = false, has_uneven_sequences_ = false;
   Enumeration result_;

@@ -70,9 +70,6 @@ class ShallowTrials {
   const std::stop_token& stop_;
 };
 
-/// Blocks between those that are checkpointed are many.
-bool is_sparse(const eager::CheckpointChoice& checkpointing) { return checkpointing.every > 2; }
-
 }  // namespace
 
 double estimate_slack(const Choice& choice) {

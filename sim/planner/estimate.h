@@ -4,11 +4,13 @@
 
 #include <list>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "sim/planner/choice_prediction.h"
 #include "sim/planner/mesh_recordings.h"
@@ -41,6 +43,13 @@ class Findings {
   void keep(const PlainKey& key, const ModelCosts& costs) { keep(parts_, key, costs); }
   std::optional<ProbedStages> stages(const ProbeKey& key) const { return found(stages_, key); }
   void keep(const ProbeKey& key, const ProbedStages& stages) { keep(stages_, key, stages); }
+  std::optional<StageTimeline> timeline(const TimelineKey& key) const {
+    return found(timelines_, key);
+  }
+  void keep(const TimelineKey& key, const StageTimeline& times) { keep(timelines_, key, times); }
+  using Orders = std::shared_ptr<const std::vector<ActionOrder>>;
+  std::optional<Orders> orders(const OrderKey& key) const { return found(orders_, key); }
+  void keep(const OrderKey& key, const Orders& orders) { keep(orders_, key, orders); }
 
   /// What a pipeline of torchtitan was predicted to do on devices of so much memory.
   std::optional<ChoiceFigures> figures(const Choice& choice, Bytes memory) const {
@@ -91,6 +100,8 @@ class Findings {
   std::map<PlainKey, PlainStep> plain_;
   std::map<PlainKey, ModelCosts> parts_;
   std::map<ProbeKey, ProbedStages> stages_;
+  std::map<TimelineKey, StageTimeline> timelines_;
+  std::map<OrderKey, Orders> orders_;
   struct KeptRecording {
     std::string key;
     Schedule schedule;

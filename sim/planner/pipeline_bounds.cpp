@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -94,10 +95,16 @@ void add(const Parameter& parameter, PartElements& part) {
 ModelElements elements_of(const Model& model) {
   const Decoder& decoder = *model.decoder;
   ModelElements elements;
-  for (const DecoderBlock& block : decoder.blocks) {
-    PartElements& part = elements.blocks.emplace_back();
-    for (const Parameter& parameter : model.parameters)
-      if (parameter.name.starts_with(block.module + ".")) add(parameter, part);
+  std::map<std::string, std::size_t> block_of_prefix;
+  for (const DecoderBlock& block : decoder.blocks)
+    block_of_prefix.emplace(block.module + ".", block_of_prefix.size());
+  elements.blocks.resize(decoder.blocks.size());
+  for (const Parameter& parameter : model.parameters) {
+    // Of all names up to the parameter's the last one, if any, is its beginning.
+    const auto next = block_of_prefix.upper_bound(parameter.name);
+    if (next == block_of_prefix.begin()) continue;
+    const auto& [prefix, block] = *std::prev(next);
+    if (parameter.name.starts_with(prefix)) add(parameter, elements.blocks[block]);
   }
   add(model.parameters[decoder.token_embedding.value], elements.embedding);
   add(model.parameters[decoder.head.weight.value], elements.head);
@@ -177,17 +184,11 @@ Precision precision_of(const Choice& choice, const TrialInputs& inputs) {
   return native_strategy(choice, inputs.model).precision;
 }
 
-/// FSDP2 shards all of them, and keeps the parameters in float32 without copies where it computes
-/// in bfloat16.
 ModelStates states_of(const Choice& choice, std::int64_t trained, const TrialInputs& inputs) {
+  if (choice.runtime != Runtime::native) return torchtitan_states(choice, trained, inputs);
   const Precision precision = precision_of(choice, inputs);
-  const Optimizer& optimizer = inputs.training.optimizer;
-  if (choice.runtime == Runtime::native)
-    return zero_paper_states(trained, choice.sharding, choice.mesh.shard, optimizer, precision,
-                             dtypes_of(precision).gradients);
-  if (choice.precision == TrainingPrecision::bf16) return {};
-  return zero_paper_states(trained, ShardingStrategy::full_shard, choice.mesh.shard, optimizer,
-                           Precision::fp32, Dtype::float32);
+  return zero_paper_states(trained, choice.sharding, choice.mesh.shard, inputs.training.optimizer,
+                           precision, dtypes_of(precision).gradients);
 }
 
 /// Of torchtitan, whose stages reduce once a step: when the second backward begins, a rank has all
@@ -279,7 +280,24 @@ Duration on_shared_cores(Duration time, const Choice& choice, const HardwareProf
   return Duration::from_seconds(time.seconds() * *std::ranges::min_element(factors));
 }
 
+ModelCosts known_model_costs(const Choice& choice, const TrialInputs& inputs);
+
+/// Of blocks that are checkpointed here and there, each as in a model where all or none are.
+ModelCosts sparse_model_costs(const Choice& choice, const TrialInputs& inputs) {
+  Choice none = choice, full = choice;
+  none.checkpointing = {};
+  full.checkpointing = {.every = 1};
+  ModelCosts costs = known_model_costs(none, inputs);
+  const ModelCosts checkpointed = known_model_costs(full, inputs);
+  const auto every = static_cast<std::size_t>(choice.checkpointing.every);
+  for (std::size_t i = every - 1; i < costs.blocks.size(); i += every)
+    costs.blocks[i] = checkpointed.blocks[i];
+  return costs;
+}
+
 ModelCosts known_model_costs(const Choice& choice, const TrialInputs& inputs) {
+  if (choice.torchtitan && is_sparse(choice.checkpointing))
+    return sparse_model_costs(choice, inputs);
   if (inputs.findings == nullptr) return model_costs(choice, inputs);
   const PlainKey key = plain_key(choice);
   if (auto known = inputs.findings->parts(key)) return *known;
@@ -289,6 +307,22 @@ ModelCosts known_model_costs(const Choice& choice, const TrialInputs& inputs) {
 }
 
 }  // namespace
+
+std::int64_t elements_in_stages(const Model& model) {
+  const ModelElements elements = elements_of(model);
+  std::int64_t sum = elements.embedding.trained + (elements.tied ? 0 : elements.head.trained);
+  for (const PartElements& block : elements.blocks) sum += block.trained;
+  return sum;
+}
+
+/// FSDP2 shards all of them, and keeps the parameters in float32 without copies where it computes
+/// in bfloat16.
+ModelStates torchtitan_states(const Choice& choice, std::int64_t trained,
+                              const TrialInputs& inputs) {
+  if (choice.precision == TrainingPrecision::bf16) return {};
+  return zero_paper_states(trained, ShardingStrategy::full_shard, choice.mesh.shard,
+                           inputs.training.optimizer, Precision::fp32, Dtype::float32);
+}
 
 ModelCosts model_costs(const Choice& choice, const TrialInputs& inputs) {
   if (choice.runtime != Runtime::native) return torchtitan_costs(choice, inputs);
@@ -342,8 +376,19 @@ std::map<PlainKey, ModelCosts> model_costs_of(std::span<const Choice> choices,
   return result;
 }
 
-PipelineBounds::OrderKey PipelineBounds::order_key(const PipelineSetup& setup) {
+OrderKey order_key(const PipelineSetup& setup) {
   return {setup.kind, setup.ranks, setup.stages_per_rank, setup.micro_batches};
+}
+
+PipelineBounds::Orders PipelineBounds::known_orders(const PipelineSetup& setup) const {
+  const auto computed = [&] {
+    return std::make_shared<const std::vector<ActionOrder>>(compute_orders(setup));
+  };
+  if (inputs_.findings == nullptr) return computed();
+  if (const auto known = inputs_.findings->orders(order_key(setup))) return *known;
+  Orders orders = computed();
+  inputs_.findings->keep(order_key(setup), orders);
+  return orders;
 }
 
 void PipelineBounds::add(std::span<const Choice> choices, unsigned threads,
@@ -365,7 +410,7 @@ void PipelineBounds::add(std::span<const Choice> choices, std::map<PlainKey, Mod
     if (!has_costs(choice)) continue;
     const PipelineSetup setup = setup_of(choice);
     if (const auto [order, is_new] = orders_.try_emplace(order_key(setup)); is_new)
-      order->second = compute_orders(setup);
+      order->second = known_orders(setup);
   }
 }
 
@@ -431,12 +476,12 @@ StageTimes PipelineBounds::times_of(const Choice& choice) const {
 }
 
 const std::vector<ActionOrder>& PipelineBounds::orders_of(const Choice& choice) const {
-  return orders_.at(order_key(setup_of(choice)));
+  return *orders_.at(order_key(setup_of(choice)));
 }
 
 /// By rank, beside sharded parameters and optimizer states.
 std::vector<Bytes> PipelineBounds::held(const Choice& choice, const Dealt& dealt) const {
-  const std::vector<ActionOrder>& orders = orders_.at(order_key(dealt.setup));
+  const std::vector<ActionOrder>& orders = *orders_.at(order_key(dealt.setup));
   const auto compute = [&] {
     const int again = checkpointed_micro_batches(choice.pipeline.checkpoint, choice.micro_batches);
     const std::vector<WholeOfStage> whole =

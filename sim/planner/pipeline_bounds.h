@@ -3,15 +3,18 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <stop_token>
 #include <tuple>
 #include <vector>
 
 #include "core/pipeline/compute_order.h"
+#include "core/schedule/model_states.h"
 #include "sim/planner/bounds.h"
 #include "sim/planner/pipeline_costs.h"
 #include "sim/planner/plain_step.h"
+#include "sim/planner/torchtitan_probe.h"
 #include "sim/planner/trial.h"
 
 namespace shardscope::planner {
@@ -28,6 +31,8 @@ std::map<PlainKey, ModelCosts> model_costs_of(std::span<const Choice> choices,
 
 PipelineSetup setup_of(const Choice& choice);
 
+OrderKey order_key(const PipelineSetup& setup);
+
 /// Elements of the parameters of a part of a model, without norms and positions outside of blocks.
 struct PartElements {
   std::int64_t trained = 0, all = 0;
@@ -37,6 +42,13 @@ struct ModelElements {
   bool tied = false;  ///< these two are one
   std::vector<PartElements> blocks;
 };
+
+/// Trained elements of all stages.
+std::int64_t elements_in_stages(const Model& model);
+
+/// Sharded states of so many trained elements in torchtitan; none claimed of bf16.
+ModelStates torchtitan_states(const Choice& choice, std::int64_t trained,
+                              const TrialInputs& inputs);
 
 /// What the stages of torchtitan take, and by rank of the pipeline what comes around them.
 struct StageTimes {
@@ -83,13 +95,13 @@ class PipelineBounds {
   Dealt dealt(const Choice& choice) const;
   StageTimes times_of(const Choice& choice, const Dealt& dealt) const;
   std::vector<Bytes> held(const Choice& choice, const Dealt& dealt) const;
-  using OrderKey = std::tuple<PipelineScheduleKind, int, int, int>;
-  static OrderKey order_key(const PipelineSetup& setup);
+  using Orders = std::shared_ptr<const std::vector<ActionOrder>>;
+  Orders known_orders(const PipelineSetup& setup) const;
 
   const TrialInputs& inputs_;
   ModelElements elements_;  ///< once there are costs
   std::map<PlainKey, ModelCosts> costs_;
-  std::map<OrderKey, std::vector<ActionOrder>> orders_;  ///< by rank
+  std::map<OrderKey, Orders> orders_;  ///< by rank
   /// What ranks hold does not depend on how many share a stage.
   using HeldKey = std::tuple<OrderKey, std::vector<int>, PlainKey, TrainingPrecision, bool, bool>;
   mutable std::map<HeldKey, std::vector<Bytes>> held_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -11,6 +13,7 @@
 #include "sim/engine/simulate_together.h"
 #include "sim/planner/estimate.h"
 #include "sim/planner/pipeline_bounds.h"
+#include "sim/planner/torchtitan_estimate.h"
 #include "sim/planner/torchtitan_pipeline.h"
 #include "sim/prediction/outside_memory.h"
 
@@ -85,12 +88,16 @@ class RecordedRanks {
  public:
   RecordedRanks(Choice choice, int micro_batches, const TrialInputs& inputs, std::stop_token stop)
       : pipeline_(torchtitan_pipeline(with(std::move(choice), micro_batches), inputs)),
+        schedules_(static_cast<std::size_t>(pipeline_.settings.mesh.front().size)),
         stop_(std::move(stop)) {}
 
   const Schedule& record(int rank) {
     static constexpr std::array soon{"1", "steady"};
-    return schedules_.emplace_back(schedule_of_rank(pipeline_, rank, soon, stop_));
+    Schedule& schedule = schedules_[static_cast<std::size_t>(rank)];
+    schedule = schedule_of_rank(pipeline_, rank, soon, stop_);
+    return schedule;
   }
+  /// Of ranks that are all recorded.
   Duration step(const HardwareProfile& profile) const {
     return step_of_recorded_pipeline(schedules_, profile);
   }
@@ -101,8 +108,8 @@ class RecordedRanks {
     return choice;
   }
   TorchtitanPipeline pipeline_;
-  std::stop_token stop_;
   std::vector<Schedule> schedules_;
+  std::stop_token stop_;
 };
 
 /// The least that it needs.
@@ -110,6 +117,34 @@ Bytes bounded_memory(const Choice& choice, const TrialInputs& inputs) {
   PipelineBounds bounds(inputs);
   bounds.add({&choice, 1}, 1, {});
   return bounds.of(choice).memory;
+}
+
+/// Whether tensors leave the allocator so much of the device that it need not be played.
+bool is_roomy(Bytes needed, const TrialInputs& inputs) {
+  const Bytes memory = inputs.profile.memory;
+  return memory == Bytes{} || needed <= Bytes{memory.count / 4 * 3};
+}
+
+/// What the allocator holds of a rank's schedule, where that does not fit the device.
+std::optional<Bytes> held_beyond_memory(const Schedule& schedule, Bytes outside,
+                                        const TrialInputs& inputs) {
+  const Bytes memory = inputs.profile.memory;
+  const AllocatorChoice allocator{.settings = inputs.allocator,
+                                  .memory = DeviceCapacity{.total = memory, .outside = outside}};
+  const Rehearsal rehearsal = rehearse(schedule, inputs.profile, allocator);
+  const bool fits =
+      !rehearsal.out_of_memory && rehearsal.reserved + outside + inputs.margin <= memory;
+  return fits ? std::nullopt : std::optional(rehearsal.reserved);
+}
+
+/// The rank that is expected to need most memory comes first, where stages were probed.
+std::vector<int> order_of_ranks(const Choice& choice, const TrialInputs& inputs,
+                                const std::stop_token& stop) {
+  if (choice.torchtitan && inputs.findings != nullptr && inputs.profile.memory > Bytes{})
+    return neediest_first(choice, inputs, stop);
+  std::vector<int> ranks(static_cast<std::size_t>(choice.mesh.pipeline));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
 }
 
 /// Its first step is not needed: the second is the one that repeats. The first rank that does not
@@ -127,16 +162,28 @@ Trial try_torchtitan(const Choice& choice, const TrialInputs& inputs, const std:
   };
   const Bytes memory = inputs.profile.memory;
   Trial trial;
-  for (int rank = 0; rank < choice.mesh.pipeline; ++rank) {
+  const std::vector<int> ranks = order_of_ranks(choice, inputs, stop);
+  for (const int rank : ranks) {
     const Schedule& schedule = most.record(rank);
     Bytes allocated = allocated_peak(schedule);
-    if (is_cut) allocated.count = extended(allocated_peak(few.record(rank)).count, allocated.count);
     const Bytes outside = outside_bytes(schedule, inputs.profile);
+    if (is_cut) allocated.count = extended(allocated_peak(few.record(rank)).count, allocated.count);
     allocated = std::max(allocated, least - outside);
-    if (allocated + outside <= trial.needed()) continue;
-    trial.allocated = allocated;
-    trial.outside = outside;
-    trial.is_part = memory > Bytes{} && trial.needed() + inputs.margin > memory;
+    std::optional<Bytes> held;
+    if (!is_roomy(allocated + outside, inputs)) {
+      held = held_beyond_memory(schedule, outside, inputs);
+      // Of many micro-batches, outputs of all of them lie between what is freed.
+      if (is_cut && !held && rank == ranks.front()) {
+        RecordedRanks whole(choice, choice.micro_batches, inputs, stop);
+        held = held_beyond_memory(whole.record(rank), outside, inputs);
+      }
+    }
+    allocated = std::max(allocated, held.value_or(Bytes{}));
+    if (allocated + outside > trial.needed()) {
+      trial.allocated = allocated;
+      trial.outside = outside;
+    }
+    trial.is_part = held || (memory > Bytes{} && trial.needed() + inputs.margin > memory);
     if (trial.is_part) return trial;
   }
   trial.time.span = most.step(inputs.profile);

@@ -3,8 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <functional>
 #include <iterator>
+#include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 #include <thread>
 #include <tuple>
@@ -13,6 +18,7 @@
 #include "core/base/error.h"
 #include "sim/planner/bounds.h"
 #include "sim/planner/estimate.h"
+#include "sim/planner/layout_group.h"
 #include "sim/planner/parallel.h"
 #include "sim/planner/pipeline_bounds.h"
 
@@ -25,6 +31,8 @@ constexpr std::size_t first_batch_size = 4;
 constexpr std::size_t batch_size = 24;
 /// Choices whose bounds are recorded at a time.
 constexpr std::size_t recorded_at_once = 64;
+/// Members of groups that become choices at a time.
+constexpr std::size_t opened_at_once = 128;
 /// Bounds of fewer choices are quick.
 constexpr std::size_t worth_a_first_look = 200;
 
@@ -36,17 +44,119 @@ struct Contender {
   std::optional<FullSimulation> full = {};
 };
 
+/// Those that were given, and behind them those of opened groups.
+class Choices {
+ public:
+  explicit Choices(const std::vector<Choice>& given) : given_(given) {}
+
+  std::size_t size() const { return given_.size() + opened_.size(); }
+  const Choice& operator[](std::size_t i) const {
+    return i < given_.size() ? given_[i] : opened_[i - given_.size()];
+  }
+  void add(Choice choice) { opened_.push_back(std::move(choice)); }
+  const std::deque<Choice>& opened() const { return opened_; }
+
+ private:
+  const std::vector<Choice>& given_;
+  std::deque<Choice> opened_;
+};
+
+/// Groups of layouts: which of their members may still come to a place.
+class Groups {
+ public:
+  struct Member {
+    std::int64_t sought = 0;
+    Bounds bounds;
+    std::uint32_t group = 0, number = 0;
+  };
+
+  explicit Groups(std::span<const LayoutGroup> groups)
+      : groups_(groups), is_open_(groups.size(), false) {}
+
+  bool empty() const { return groups_.empty(); }
+  Choice choice_of(const Member& member) const {
+    return groups_[member.group].member(member.number);
+  }
+  std::size_t members() const {
+    return std::transform_reduce(groups_.begin(), groups_.end(), std::size_t{0}, std::plus<>(),
+                                 [](const LayoutGroup& group) { return group.size(); });
+  }
+
+  /// Bounds the members of those groups whose bounds `may_win`, and gives up to `most` members that
+  /// may, too, the lowest first. `sought` is of bounds; `may_win` of it, bounds and kind.
+  template <class Sought, class MayWin, class Kind>
+  std::vector<Member> next(std::size_t most, const TrialInputs& inputs,
+                           const SearchOptions& options, const Sought& sought,
+                           const MayWin& may_win, const Kind& kind) {
+    if (bounds_.empty()) {
+      bounds_ = group_floors(groups_, inputs, options.threads, options.stop);
+      for (const LayoutGroup& group : groups_) kinds_.push_back(kind(group.common));
+    }
+    const std::size_t known = closed_.size();
+    for (std::size_t first = 0; first < groups_.size() && !options.stop.stop_requested();)
+      first = open_some(first, inputs, options, sought, may_win);
+    if (options.stop.stop_requested()) return {};
+    if (closed_.size() > known)
+      std::ranges::sort(closed_, {}, [](const Member& member) {
+        return std::tuple(member.sought, member.group, member.number);
+      });
+    std::vector<Member> found;
+    std::erase_if(closed_, [&](const Member& member) {
+      if (found.size() == most || !may_win(member.sought, member.bounds, kinds_[member.group]))
+        return false;
+      found.push_back(member);
+      return true;
+    });
+    return found;
+  }
+
+ private:
+  /// From `first` on, as many as are bounded at a time; the number of the next one.
+  template <class Sought, class MayWin>
+  std::size_t open_some(std::size_t first, const TrialInputs& inputs, const SearchOptions& options,
+                        const Sought& sought, const MayWin& may_win) {
+    constexpr std::size_t at_once = 8192;
+    std::vector<Member> members;
+    std::vector<Choice> choices;
+    for (; first < groups_.size() && members.size() < at_once; ++first) {
+      if (is_open_[first] || !may_win(sought(bounds_[first]), bounds_[first], kinds_[first]))
+        continue;
+      is_open_[first] = true;
+      for (std::size_t number = 0; number < groups_[first].size(); ++number) {
+        members.push_back({.group = static_cast<std::uint32_t>(first),
+                           .number = static_cast<std::uint32_t>(number)});
+        choices.push_back(groups_[first].member(number));
+      }
+    }
+    const std::vector<Bounds> bounds = floors_of(choices, inputs, options.threads, options.stop);
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      members[i].bounds = bounds[i];
+      members[i].sought = sought(bounds[i]);
+      closed_.push_back(members[i]);
+    }
+    return first;
+  }
+
+  std::span<const LayoutGroup> groups_;
+  std::vector<bool> is_open_;       // its members are bounded
+  std::vector<Bounds> bounds_;      // by group
+  std::vector<std::size_t> kinds_;  // by group
+  std::vector<Member> closed_;      // of open groups, that are no choices yet: the lowest first
+};
+
 class Search {
  public:
   Search(const std::vector<Choice>& choices, const TrialInputs& inputs,
          const SearchOptions& options)
-      : choices_(choices),
+      : given_(choices),
+        choices_(choices),
         inputs_(inputs),
         options_(options),
+        groups_(options.groups),
         outcomes_(choices.size()),
         settled_(choices.size(), false) {
     for (std::size_t i = 0; i < choices.size(); ++i) outcomes_[i].choice = i;
-    number_kinds();
+    for (std::size_t i = 0; i < choices.size(); ++i) kinds_.push_back(kind_number(choices_[i]));
   }
 
   SearchResult run() {
@@ -56,7 +166,7 @@ class Search {
       // What was estimated too low has let others be passed over.
       do {
         explore();
-      } while (try_contenders());
+      } while (try_contenders() || open_groups());
     } while (!rehearse_places() && !result_.interrupted);
     if (result_.interrupted && options_.best_after_stop) rehearse_best_so_far();
     settle_the_rest();
@@ -95,20 +205,43 @@ class Search {
     return std::tuple(sought(trial), trial.time.span, trial.needed(), contender.choice);
   }
 
-  void number_kinds() {
-    std::map<std::string, std::size_t> numbers;
-    for (std::size_t i = 0; i < choices_.size(); ++i)
-      kinds_.push_back(
-          options_.kind
-              ? numbers.try_emplace(options_.kind(choices_[i]), numbers.size()).first->second
-              : i);
+  std::size_t kind_number(const Choice& choice) {
+    if (!options_.kind) return kinds_.size();
+    return kind_numbers_.try_emplace(options_.kind(choice), kind_numbers_.size()).first->second;
+  }
+
+  /// Makes choices of members of groups that may come to a place; whether there were any.
+  bool open_groups() {
+    if (groups_.empty() || options_.stop.stop_requested()) return false;
+    const Marks to_reach = marks();
+    const std::vector<Groups::Member> members = groups_.next(
+        options_.screen ? opened_at_once : groups_.members(), inputs_, options_,
+        [&](const Bounds& bounds) { return sought(bounds); },
+        [&](std::int64_t value, const Bounds& bounds, std::size_t kind) {
+          return !options_.screen || (to_reach.reached_by(value, kind) && !exceeds(bounds.memory) &&
+                                      !is_too_slow(bounds.time));
+        },
+        [&](const Choice& choice) {
+          return options_.kind ? kind_number(choice) : std::numeric_limits<std::size_t>::max();
+        });
+    for (const Groups::Member& member : members) {
+      const std::size_t choice = choices_.size();
+      choices_.add(groups_.choice_of(member));
+      kinds_.push_back(kind_number(choices_[choice]));
+      bounds_.push_back(member.bounds);
+      is_recorded_.push_back(!options_.screen);
+      outcomes_.push_back({.choice = choice});
+      settled_.push_back(false);
+      order_.emplace(member.sought, choice);
+    }
+    return !members.empty();
   }
 
   /// By formula: what has to be recorded for a bound is recorded of those that may be best.
   void bound() {
     bounds_.resize(choices_.size());
     is_recorded_.assign(choices_.size(), !options_.screen);
-    if (options_.screen) bounds_ = floors_of(choices_, inputs_, options_.threads, options_.stop);
+    if (options_.screen) bounds_ = floors_of(given_, inputs_, options_.threads, options_.stop);
     std::vector<std::size_t> without;
     for (std::size_t i = 0; i < choices_.size(); ++i) {
       if (settled_[i]) continue;
@@ -322,6 +455,7 @@ class Search {
     if (known != off_.end())
       estimate.time.span.ns = scaled(estimate.time.span.ns, std::max(1.0, known->second));
   }
+
   /// Learns how far rough estimates are off from one that was tried out.
   void learn(const std::map<std::size_t, Contender>& estimates) {
     for (const Contender& contender : contenders_) {
@@ -404,7 +538,7 @@ class Search {
     const auto lost = [&](Reason reason) {
       lose(contender.choice, reason, trial.time.span, trial.needed(), contender.is_estimate);
     };
-    if (exceeds(trial.needed())) {
+    if (trial.is_part || exceeds(trial.needed())) {
       lost(Reason::out_of_memory);
       outcomes_[contender.choice].is_least = trial.is_part;
       return;
@@ -554,6 +688,8 @@ class Search {
       if (!settled_[i] && !result_.interrupted) settle_bounded(i);
       if (!ranked[i]) result_.others.push_back(std::move(outcomes_[i]));
     }
+    result_.opened.assign(choices_.opened().begin(), choices_.opened().end());
+    result_.in_groups = groups_.members() - result_.opened.size();
   }
 
   void settle_bounded(std::size_t choice) {
@@ -577,9 +713,12 @@ class Search {
 
   void report() const {
     if (!options_.on_progress) return;
-    Progress progress{
-        .choices = choices_.size(), .simulated = result_.simulated, .best = {}, .best_text = {}};
-    progress.settled = static_cast<std::size_t>(std::ranges::count(settled_, true));
+    Progress progress{.choices = choices_.size() + groups_.members() - choices_.opened().size(),
+                      .simulated = result_.simulated,
+                      .best = {},
+                      .best_text = {}};
+    progress.settled = static_cast<std::size_t>(std::ranges::count(settled_, true)) +
+                       groups_.members() - choices_.opened().size();
     if (!contenders_.empty()) {
       progress.best = contenders_.front().trial.time.span;
       progress.best_text = text_of(choices_[contenders_.front().choice]);
@@ -587,9 +726,12 @@ class Search {
     options_.on_progress(progress);
   }
 
-  const std::vector<Choice>& choices_;
+  const std::vector<Choice>& given_;
+  Choices choices_;
   const TrialInputs& inputs_;
   const SearchOptions& options_;
+  Groups groups_;
+  std::map<std::string, std::size_t> kind_numbers_;
   std::vector<std::size_t> kinds_;  // by choice
   std::vector<Bounds> bounds_;
   PipelineBounds pipelines_{inputs_};  // recorded

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -30,6 +31,9 @@ struct Progress {
 
 struct SearchOptions {
   Objective objective = Objective::time;
+  /// Further layouts. A group is opened where one of its members may come to a place, and these
+  /// then become choices.
+  std::span<const LayoutGroup> groups = {};
   std::size_t places = 10;  ///< ranked and rehearsed with the allocator
   /// A place is the best of its kind. Empty: every choice is a kind of its own.
   std::function<std::string(const Choice&)> kind = {};
@@ -83,6 +87,10 @@ struct SearchResult {
   std::vector<Ranked> ranked;   ///< best first, at most `places`; all of them fit
   std::vector<Ranked> wanted;   ///< in order of SearchOptions::wanted, but for the refused
   std::vector<Outcome> others;  ///< by index of the choice
+  std::vector<Choice> opened;   ///< of groups: numbered behind the choices that were given
+  /// Members of groups that did not become choices: their bounds, or those of their group, say that
+  /// none comes to a place. Of an interrupted search some were not reached.
+  std::size_t in_groups = 0;
   std::size_t simulated = 0;
   bool interrupted = false;
 };

@@ -1,6 +1,8 @@
 #include "sim/planner/torchtitan_estimate.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "core/native/pipeline_stages.h"
 #include "core/pipeline/program.h"
@@ -24,6 +26,13 @@ Duration transfer_time(const Choice& choice, const TrialInputs& inputs) {
 
 ProbedStages known_stages(const Choice& choice, const TrialInputs& inputs,
                           const std::stop_token& stop) {
+  if (is_sparse(choice.checkpointing)) {
+    Choice none = choice, full = choice;
+    none.checkpointing = {};
+    full.checkpointing = {.every = 1};
+    return ProbedStages::sparse(known_stages(none, inputs, stop), known_stages(full, inputs, stop),
+                                choice.checkpointing.every);
+  }
   if (inputs.findings == nullptr) return probed_stages(choice, inputs, stop);
   const ProbeKey key = probe_key(choice);
   if (auto known = inputs.findings->stages(key)) return std::move(*known);
@@ -32,39 +41,93 @@ ProbedStages known_stages(const Choice& choice, const TrialInputs& inputs,
   return stages;
 }
 
+StageTimeline played_timeline(const PipelineSetup& setup, const std::vector<ActionOrder>& orders,
+                              const std::vector<StageChunks>& chunks, Duration transfer) {
+  PipelineTimes times{
+      .chunks = {}, .transfer = [transfer](int, int) { return transfer; }, .one_channel = true};
+  for (const StageChunks& stage : chunks) times.chunks.push_back(stage.time);
+  StageTimeline timeline{.ends = pipeline_ends(pipeline_programs(setup), times), .live = {}};
+  for (const ActionOrder& order : orders) timeline.live.push_back(most_live(order, chunks));
+  return timeline;
+}
+
+/// What the stages of a pipeline take, and its ranks hold.
+class Estimate {
+ public:
+  Estimate(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop)
+      : choice_(choice), inputs_(inputs), setup_(setup_of(choice)), bounds_(inputs) {
+    bounds_.add({&choice, 1}, 1, {});
+    stages_ = bounds_.times_of(choice);
+    timeline_ = known_timeline(stop);
+  }
+
+  Trial trial() const {
+    const Bounds least = bounds_.of(choice_);
+    Trial trial{.time = {},
+                .allocated = std::max(least.memory, std::ranges::max(of_ranks())),
+                .outside = {}};
+    for (std::size_t rank = 0; rank < timeline_.ends.size(); ++rank) {
+      // Stages of one rank reduce beside the backwards of its others.
+      const Duration reduction{stages_.reductions[rank].ns / setup_.stages_per_rank};
+      trial.time.span = std::max(trial.time.span, stages_.first_gather + timeline_.ends[rank] +
+                                                      reduction + stages_.updates[rank]);
+    }
+    trial.time.span = std::max(trial.time.span, least.time);
+    return trial;
+  }
+
+  /// Memory, with what lies outside.
+  std::vector<Bytes> of_ranks() const {
+    // In percent, so that nothing that fits is left out: of 24 pipelines one added up to 5% too
+    // much (docs/measured/2026-11-29_plan_layouts_2_cores.md).
+    constexpr std::int64_t claimed = 95;
+    const Bytes context = inputs_.profile.context_memory.value_or(Bytes{});
+    std::vector<Bytes> ranks;
+    for (std::size_t rank = 0; rank < timeline_.live.size(); ++rank)
+      ranks.push_back(context + stages_.states[rank] + timeline_.live[rank] * claimed / 100);
+    return ranks;
+  }
+
+ private:
+  /// Pipelines that differ in replicas alone share it.
+  StageTimeline known_timeline(const std::stop_token& stop) const {
+    const TimelineKey key{.probe = probe_key(choice_),
+                          .order = order_key(setup_),
+                          .blocks = blocks_of_stages(inputs_.model, choice_.pipeline,
+                                                     setup_.stages(), "--pipeline-stages"),
+                          .transfer = transfer_time(choice_, inputs_)};
+    if (inputs_.findings != nullptr)
+      if (auto known = inputs_.findings->timeline(key)) return std::move(*known);
+    StageTimeline timeline =
+        played_timeline(setup_, bounds_.orders_of(choice_),
+                        known_stages(choice_, inputs_, stop).stages(key.blocks), key.transfer);
+    if (inputs_.findings != nullptr) inputs_.findings->keep(key, timeline);
+    return timeline;
+  }
+
+  const Choice& choice_;
+  const TrialInputs& inputs_;
+  PipelineSetup setup_;
+  PipelineBounds bounds_;
+  StageTimes stages_;
+  StageTimeline timeline_;
+};
+
 }  // namespace
 
 Trial estimated_pipeline(const Choice& choice, const TrialInputs& inputs,
                          const std::stop_token& stop) {
-  // In percent, so that nothing that fits is left out: of 24 pipelines one added up to 5% too much
-  // (docs/measured/2026-11-29_plan_layouts_2_cores.md).
-  constexpr std::int64_t claimed = 95;
-  const PipelineSetup setup = setup_of(choice);
-  PipelineBounds bounds(inputs);
-  bounds.add({&choice, 1}, 1, {});
-  const StageTimes stages = bounds.times_of(choice);
-  const Duration transfer = transfer_time(choice, inputs);
-  const std::vector<int> blocks =
-      blocks_of_stages(inputs.model, choice.pipeline, setup.stages(), "--pipeline-stages");
-  const std::vector<StageChunks> chunks = known_stages(choice, inputs, stop).stages(blocks);
-  PipelineTimes times{
-      .chunks = {}, .transfer = [transfer](int, int) { return transfer; }, .one_channel = true};
-  for (const StageChunks& stage : chunks) times.chunks.push_back(stage.time);
-  const std::vector<Duration> ends = pipeline_ends(pipeline_programs(setup), times);
-  const Bounds least = bounds.of(choice);
-  Trial trial{.time = {}, .allocated = least.memory, .outside = {}};
-  const Bytes context = inputs.profile.context_memory.value_or(Bytes{});
-  for (std::size_t rank = 0; rank < ends.size(); ++rank) {
-    trial.allocated = std::max(
-        trial.allocated, context + stages.states[rank] +
-                             most_live(bounds.orders_of(choice)[rank], chunks) * claimed / 100);
-    // Stages of one rank reduce beside the backwards of its others.
-    const Duration reduction{stages.reductions[rank].ns / setup.stages_per_rank};
-    trial.time.span = std::max(trial.time.span,
-                               stages.first_gather + ends[rank] + reduction + stages.updates[rank]);
-  }
-  trial.time.span = std::max(trial.time.span, least.time);
-  return trial;
+  return Estimate(choice, inputs, stop).trial();
+}
+
+std::vector<int> neediest_first(const Choice& choice, const TrialInputs& inputs,
+                                const std::stop_token& stop) {
+  const std::vector<Bytes> memory = Estimate(choice, inputs, stop).of_ranks();
+  std::vector<int> ranks(memory.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::ranges::stable_sort(ranks, std::greater<>(),
+                           [&](int rank) { return memory[static_cast<std::size_t>(rank)]; });
+  return ranks;
 }
 
 }  // namespace shardscope::planner

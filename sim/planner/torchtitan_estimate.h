@@ -2,6 +2,8 @@
 // of it.
 #pragma once
 
+#include <vector>
+
 #include "sim/planner/trial.h"
 
 namespace shardscope::planner {
@@ -12,5 +14,9 @@ namespace shardscope::planner {
 /// sim/planner/torchtitan_probe.h.
 Trial estimated_pipeline(const Choice& choice, const TrialInputs& inputs,
                          const std::stop_token& stop = {});
+
+/// The ranks of the pipeline, those that are expected to need most memory first.
+std::vector<int> neediest_first(const Choice& choice, const TrialInputs& inputs,
+                                const std::stop_token& stop = {});
 
 }  // namespace shardscope::planner

@@ -136,6 +136,20 @@ ProbeKey probe_key(const Choice& choice) {
           .splits = splits_backward(choice.pipeline.schedule)};
 }
 
+ProbedStages ProbedStages::sparse(const ProbedStages& plain, const ProbedStages& checkpointed,
+                                  int every) {
+  const StageChunks& with = checkpointed.added_.front();
+  const StageChunks& without = plain.added_.front();
+  ProbedStages stages{plain.few_, plain.of_few_,
+                      std::vector(static_cast<std::size_t>(every), without)};
+  stages.added_.back() = with;
+  for (int block = every; block <= stages.few_; block += every)
+    for (StageChunks& stage : stages.of_few_)
+      stage = combined(combined(stage, without, std::minus<std::int64_t>()), with,
+                       std::plus<std::int64_t>());
+  return stages;
+}
+
 StageChunks ProbedStages::of(Kind kind, int blocks) const {
   StageChunks stage = of_few_[static_cast<std::size_t>(kind)];
   for (int block = few_ + 1; block <= blocks; ++block)

@@ -5,10 +5,12 @@
 #include <array>
 #include <compare>
 #include <stop_token>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "core/pipeline/action.h"
+#include "core/pipeline/setup.h"
 #include "sim/engine/pipeline_timeline.h"
 #include "sim/planner/live_bytes.h"
 #include "sim/planner/plain_step.h"
@@ -29,6 +31,23 @@ struct ProbeKey {
 /// Of a pipelined choice.
 ProbeKey probe_key(const Choice& choice);
 
+/// What the order of a pipeline's actions depends on: schedule, ranks, stages of a rank,
+/// micro-batches.
+using OrderKey = std::tuple<PipelineScheduleKind, int, int, int>;
+
+/// What a pipeline's timeline depends on, and what its ranks keep of micro-batches.
+struct TimelineKey {
+  ProbeKey probe;
+  OrderKey order;
+  std::vector<int> blocks;  ///< by stage
+  Duration transfer;
+  auto operator<=>(const TimelineKey&) const = default;
+};
+struct StageTimeline {
+  std::vector<Duration> ends;  ///< of each rank's last backward
+  std::vector<Bytes> live;     ///< by rank: see `most_live`
+};
+
 /// A stage's chunks of one micro-batch in the middle of a step. A backward that is not split counts
 /// as that for inputs.
 struct StageChunks {
@@ -48,6 +67,10 @@ class ProbedStages {
   /// `of_few`: of stages of so many blocks. `added`: by the block, see below.
   ProbedStages(int few, std::array<StageChunks, kinds> of_few, std::vector<StageChunks> added)
       : few_(few), of_few_(of_few), added_(std::move(added)) {}
+
+  /// Every k-th block as in the `checkpointed` stages, the others as in `plain` ones.
+  static ProbedStages sparse(const ProbedStages& plain, const ProbedStages& checkpointed,
+                             int every);
 
   /// Of a stage of so many blocks.
   StageChunks of(Kind kind, int blocks) const;

@@ -60,8 +60,8 @@ struct Trial {
   Accounting time;  ///< of the steady step
   Bytes allocated;  ///< see `allocated_peak`
   Bytes outside;    ///< of the process, beside its allocator or arena
-  /// Of a pipeline up to its first rank that does not fit the device: no time, and as much memory
-  /// at least.
+  /// Of a pipeline up to its first rank that does not fit the device, by its tensors or by what
+  /// the allocator holds of them: no time, and as much memory at least.
   bool is_part = false;
   Bytes needed() const { return allocated + outside; }
 };

@@ -108,7 +108,8 @@ Answer answer(const Inputs& inputs, const Watcher& watcher) {
   Weighed weighed = weigh_what_fits(basis, watcher, candidates);
   Answer result{.candidates = std::move(candidates),
                 .dropped = std::move(weighed.dropped),
-                .choices = weighed.choices.size(),
+                .choices = weighed.choices.size() + weighed.in_groups,
+                .in_groups = weighed.in_groups,
                 .simulated = weighed.simulated,
                 .interrupted = weighed.interrupted};
   set_places(weighed, basis, watcher, result);

@@ -30,8 +30,10 @@ struct Answer {
   std::vector<std::string> advice;   ///< where nothing fits: how far off, and what would do
   std::optional<GivenPlace> given;
   std::vector<CurvePoint> curve;  ///< where several numbers of ranks were weighed
-  std::vector<Way> ways;          ///< all that were weighed
-  std::size_t choices = 0, simulated = 0;
+  std::vector<Way> ways;          ///< one for each weighed one that is not in_groups
+  std::size_t choices = 0;        ///< that were weighed
+  std::size_t in_groups = 0;      ///< of them: layouts of torchtitan without an entry in ways
+  std::size_t simulated = 0;
   double elapsed_s = 0;
   bool interrupted = false;
 };

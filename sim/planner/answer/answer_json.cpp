@@ -189,6 +189,7 @@ std::string answer_json(const Answer& answer, const Inputs& inputs) {
   json["remarks"] = answer.remarks;
   json["advice"] = answer.advice;
   json["choices"] = answer.choices;
+  json["in_groups"] = answer.in_groups;
   json["simulated"] = answer.simulated;
   json["interrupted"] = answer.interrupted;
   json["assumed"] = inputs.assumed;

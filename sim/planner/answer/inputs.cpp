@@ -32,10 +32,12 @@ void drop_unasked_precisions(const Inputs& inputs, Enumeration& all) {
 
 void drop_unasked_strategies(const Inputs& inputs, Enumeration& all) {
   const bool alone = inputs.pipelines == PipelinesAsked::alone;
-  std::erase_if(all.choices, [&](const Choice& choice) {
+  const auto is_unasked = [&](const Choice& choice) {
     if (is_pipelined(choice)) return false;
     return alone || (!inputs.strategies.empty() && !contains(inputs.strategies, choice.sharding));
-  });
+  };
+  std::erase_if(all.choices, is_unasked);
+  std::erase_if(all.groups, [&](const LayoutGroup& group) { return is_unasked(group.common); });
 }
 
 /// What `simulate` refuses of compiled code and of float8 under torchtitan.

@@ -33,6 +33,7 @@ Enumeration choices_in(Memory memory, const Inputs& inputs, int world) {
   const std::size_t put_off = std::erase_if(all.choices, [&](const Choice& choice) {
     return (choice.offload != Offload::none) != offloads;
   });
+  if (offloads) all.groups.clear();
   if (!offloads && put_off > 0) all.dropped.push_back({"offload", why_put_off(inputs.profile)});
   return all;
 }
@@ -53,6 +54,8 @@ void add(Enumeration all, const SearchResult& found, Weighed& weighed) {
   }
   if (first == 0) std::ranges::move(all.dropped, std::back_inserter(weighed.dropped));
   weighed.choices.insert(weighed.choices.end(), all.choices.begin(), all.choices.end());
+  weighed.choices.insert(weighed.choices.end(), found.opened.begin(), found.opened.end());
+  weighed.in_groups += found.in_groups;
   weighed.simulated += found.simulated;
   weighed.interrupted = weighed.interrupted || found.interrupted;
 }
@@ -85,6 +88,7 @@ void weigh(Memory memory, const Basis& basis, const Watcher& watcher, Weighed& w
     const SearchResult ranked =
         search(all.choices, basis.trials,
                {.objective = basis.inputs.objective,
+                .groups = all.groups,
                 .places = basis.inputs.places,
                 .kind = kind_of,
                 .slowest = slowest ? std::optional(slowest->time) : std::nullopt,

@@ -15,6 +15,7 @@ struct Weighed {
   std::vector<Outcome> tried;       ///< of the ranked ones, in their order
   std::vector<Outcome> others;      ///< the choices that are not ranked
   std::vector<Dropped> dropped;     ///< of the first search
+  std::size_t in_groups = 0;        ///< further layouts, which were bounded and are no choices
   std::size_t simulated = 0;
   bool offloads = false;  ///< nothing fits without offload: choices that offload were weighed
   bool interrupted = false;
