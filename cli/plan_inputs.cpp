@@ -169,6 +169,7 @@ class Resolver {
     inputs.question.runtimes = runtimes_;
     inputs.question.torchtitan = options_.asks_torchtitan();
     inputs.question.all_layouts = options_.asks_all_layouts();
+    if (inputs.question.all_layouts) check_layouts(inputs.question.training);
     inputs.question.tokens_per_batch = *options_.job.tokens_per_batch;
     set_worlds(inputs);
     planner::check_tokens(inputs.question);
@@ -255,6 +256,16 @@ class Resolver {
       throw Error({.where = "--compile",
                    .what = "stages of a pipeline are compiled block by block, not as a model",
                    .way_out = "give --compile blocks, or leave pipeline out of --strategy"});
+  }
+
+  /// Groups of layouts are bounded by the kernels of eager code in 16 and 32 bits.
+  static void check_layouts(const planner::Training& training) {
+    const bool compiled = training.compiled != CompileScope::none;
+    if (!compiled && training.float8 == eager::parallel::Float8Recipe::none) return;
+    throw Error({.where = "--layouts",
+                 .what = fmt::format("all layouts are not weighed with {}",
+                                     compiled ? "--compile" : "--float8"),
+                 .way_out = "leave --layouts out, or weigh eager code without float8"});
   }
 
   bool asks_pytorch_pipelines() const {

@@ -587,6 +587,11 @@ TEST_F(Plan, RefusesWhatTorchtitanCannotBeTold) {
                 AllOf(StartsWith("shardscope plan: " + option.substr(0, option.find(' ')) + ":"),
                       HasSubstr("torchtitan")))
         << option;
+  EXPECT_THAT(refused(asked + "--layouts some").errors, HasSubstr("is none of usual, all"));
+  for (const std::string option : {"--compile blocks", "--float8 tensorwise"})
+    EXPECT_THAT(
+        refused(asked + "--layouts all " + option).errors,
+        HasSubstr("all layouts are not weighed with " + option.substr(0, option.find(' '))));
 }
 
 // What `calibrate` measured on a CPU says nothing of GPUs.
