@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <future>
 #include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "core/base/in_background.h"
 #include "core/native/native_schedule.h"
 #include "core/native/pipeline_stages.h"
 #include "sim/engine/rehearse.h"
@@ -164,10 +166,12 @@ Trial try_torchtitan(const Choice& choice, const TrialInputs& inputs, const std:
   Trial trial;
   const std::vector<int> ranks = order_of_ranks(choice, inputs, stop);
   for (const int rank : ranks) {
+    std::future<Bytes> of_few =
+        in_background(WorthAThread{is_cut}, [&] { return allocated_peak(few.record(rank)); });
     const Schedule& schedule = most.record(rank);
     Bytes allocated = allocated_peak(schedule);
     const Bytes outside = outside_bytes(schedule, inputs.profile);
-    if (is_cut) allocated.count = extended(allocated_peak(few.record(rank)).count, allocated.count);
+    if (is_cut) allocated.count = extended(of_few.get().count, allocated.count);
     allocated = std::max(allocated, least - outside);
     std::optional<Bytes> held;
     if (!is_roomy(allocated + outside, inputs)) {

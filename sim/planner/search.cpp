@@ -504,8 +504,6 @@ class Search {
   }
 
   /// Tries out estimated ones that may come to a place, until none is left. Whether there were any.
-  /// Of the rough ones of a kind one at a time, from which the others are corrected; more of them
-  /// where cores would be idle.
   bool try_contenders() {
     bool are_any = false;
     while (!options_.stop.stop_requested()) {
@@ -513,25 +511,16 @@ class Search {
       std::vector<std::size_t> batch;
       std::map<std::size_t, Contender> rough;
       std::set<std::size_t> kinds_of_rough;
-      std::vector<const Contender*> further_rough;
       for (const Contender& contender : contenders_) {
         const std::size_t kind = kinds_[contender.choice];
         if (!contender.is_estimate || !to_reach.reached_by(least(contender), kind)) continue;
         if (is_rough(choices_[contender.choice])) {
-          if (!kinds_of_rough.insert(kind).second) {
-            further_rough.push_back(&contender);
-            continue;
-          }
+          if (!kinds_of_rough.insert(kind).second) continue;
           rough.emplace(contender.choice, contender);
         }
         batch.push_back(contender.choice);
       }
       if (batch.empty()) return are_any;
-      for (const Contender* contender : further_rough) {
-        if (batch.size() >= cores()) break;
-        rough.emplace(contender->choice, *contender);
-        batch.push_back(contender->choice);
-      }
       are_any = true;
       if (batch.size() > batch_size) batch.resize(batch_size);
       const std::set<std::size_t> again(batch.begin(), batch.end());
