@@ -50,6 +50,7 @@ TEST_F(OperatorWork, AProductOfEightBitsIsThatOfItsFirstTwoOperands) {
     const Tensor y = make({5, 7});
     dispatched(s_, op, {&a, &b, &of_a, &of_b}, {&y});
     EXPECT_EQ(last().matmul, (MatmulShape{.batch = 1, .m = 5, .n = 7, .k = 3}));
+    EXPECT_EQ(last().dtype, Dtype::uint8);
   }
 }
 

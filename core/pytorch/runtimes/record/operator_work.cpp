@@ -203,8 +203,13 @@ OperatorTrait trait_of(const Operator& op) {
   }
 }
 
+/// Factors of 8 bits, whose product has 16: the rate is that of the factors.
+bool has_scaled_factors(std::string_view name) {
+  return name.starts_with("aten._scaled_mm.") || name.starts_with("aten._scaled_grouped_mm.");
+}
+
 std::size_t first_factor(std::string_view name, std::size_t inputs) {
-  return is_grouped(name) || name.starts_with("aten._scaled_mm.") || inputs < 2 ? 0 : inputs - 2;
+  return is_grouped(name) || has_scaled_factors(name) || inputs < 2 ? 0 : inputs - 2;
 }
 
 MatmulShape matmul_shape(std::string_view name, const Dims& first, const Dims& second,
@@ -236,6 +241,7 @@ DeviceWork work_of(const OperatorCall& call, const OperatorTrait& trait) {
                   .flops = {std::max<std::int64_t>(call.flops, 0)}};
   if (!call.outputs.empty()) work.dtype = call.outputs.front()->layout.dtype;
   if (work.kind == matmul) {
+    if (has_scaled_factors(call.op.name)) work.dtype = call.inputs.front()->layout.dtype;
     work.matmul = matmul_of(call);
     work.flops = {2 * work.matmul.batch * work.matmul.m * work.matmul.n * work.matmul.k};
   } else if (work.kind == attention_forward || work.kind == attention_backward) {
