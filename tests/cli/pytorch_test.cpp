@@ -61,7 +61,7 @@ class Pytorch : public ::testing::Test {
 
 TEST_F(Pytorch, ASequenceLongerThanTheTableOfPositionsIsRefused) {
   workplace_.write("config.json", R"({"model_type": "roberta", "num_hidden_layers": 2,
-      "architectures": ["RobertaForSequenceClassification"]})");
+      "architectures": ["RobertaForSequenceClassification"], "max_position_embeddings": 514})");
   for (const char* verb : {"simulate --batch 1", "plan --tokens-per-batch 4096"}) {
     const Outcome outcome = workplace_.run(
         std::string(verb) +
