@@ -265,7 +265,7 @@ class Resolver {
     throw Error({.where = "--layouts",
                  .what = fmt::format("all layouts are not weighed with {}",
                                      compiled ? "--compile" : "--float8"),
-                 .way_out = "leave --layouts out, or weigh eager code without float8"});
+                 .way_out = "leave --layouts out, or leave --compile and --float8 out"});
   }
 
   bool asks_pytorch_pipelines() const {
@@ -433,9 +433,9 @@ class Resolver {
 /// `--compile weigh` says what eager ways would gain.
 void check_weighed(const planner::Inputs& inputs) {
   refuse_if(inputs.question.training.compiled != CompileScope::none, "--compile",
-            "weigh ranks eager code, and the file compiles", "leave weigh out");
+            "weigh ranks eager code, but the file asks for compiled code", "leave --compile out");
   refuse_if(only_native(inputs.question.runtimes) && !inputs.question.torchtitan, "--compile",
-            "the native runtime compiles nothing", "leave weigh out");
+            "the native runtime does not use torch.compile", "leave --compile out");
 }
 
 }  // namespace

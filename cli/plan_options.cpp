@@ -62,11 +62,11 @@ void declare_space(Command& command, PlanOptions& options) {
                  {"time|memory|cost",
                   "what is minimised (default: time). cost: GPU-hours for the same tokens, on at "
                   "most as many ranks"});
-  command.option(
-      "--layouts", options.layouts,
-      {"usual|all",
-       "of torchtitan (default: usual). all: also every k-th block checkpointed, up to 8 "
-       "stages a rank, and other layers of each stage; may take minutes"});
+  command.option("--layouts", options.layouts,
+                 {"usual|all",
+                  "layouts of torchtitan to weigh (default: usual). all: also checkpointing of "
+                  "every k-th block, up to 8 "
+                  "stages a rank, and other splits of the layers; may take minutes"});
   command.option("--places", options.places, {"N", "strategies to rank (default: 5)"});
 }
 
@@ -202,7 +202,7 @@ bool PlanOptions::asks_all_layouts() const {
     throw Error({.where = "--layouts", .what = fmt::format("\"{}\" is none of usual, all", text)});
   if (layouts && !asks_torchtitan())
     throw Error({.where = "--layouts",
-                 .what = "these are layouts of torchtitan, which is not compared",
+                 .what = "it is for torchtitan, and --runtime does not name torchtitan",
                  .way_out = "add torchtitan to --runtime, or leave --layouts out"});
   return text == "all";
 }

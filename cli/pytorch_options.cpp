@@ -465,7 +465,8 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
       {"blocks|blocks+loss|model",
        "what torch.compile compiles. blocks: each block by itself. blocks+loss: the loss, too, "
        "as torchtitan and torchtune do (with --loss outside). model: the model with its loss, as "
-       "the Trainer does. plan also takes weigh: eager ways, and what compiled blocks would gain"});
+       "the Trainer does. plan also takes weigh: it ranks eager code and says what compiled blocks "
+       "would gain"});
   command.option("--liger", options.liger,
                  {"on|off|NAME+NAME",
                   "Liger's kernels, as use_liger_kernel: rope, rms_norm, swiglu, "

@@ -375,9 +375,10 @@ void declare_record(Command& command) {
       {"FOLDER",
        "an earlier recording of the command with another --cluster or --time; the answer says "
        "whether both recordings have the same operations in the same order"});
-  command.flag("--model-only", options->model_only,
-               "record nothing; gives export_model.py a GPU, for a model that asks which GPU it "
-               "has");
+  command.flag(
+      "--model-only", options->model_only,
+      "record nothing; show export_model.py a simulated GPU, for a model whose code asks for the "
+      "GPU's type");
   command.option("-o", options->folder, {"PATH", "run folder (default: one under runs/)"});
   declare_output_options(command, options->output);
   command.examples(

@@ -222,8 +222,8 @@ CompileScope compiled_of(const PytorchQuestion& q, const std::vector<MeshAxis>& 
   const CompileScope scope = torchtitan_compile_scope(q.pytorch);
   if (scope != CompileScope::none && size_of_axis(mesh, "cp") > 1)
     throw Error({.where = "--compile",
-                 .what = "compiled code is not predicted with an axis context",
-                 .way_out = "leave --compile out, or context out of --mesh"});
+                 .what = "compiled code is not predicted with the axis context",
+                 .way_out = "leave --compile out, or leave context out of --mesh"});
   return scope;
 }
 

@@ -49,8 +49,8 @@ bool flag_in(const Workers& workers, const char* name, bool otherwise) {
 }
 
 /// AORecipeKwargs. Without a backend accelerate takes torchao where it is installed.
-parallel::Float8Settings float8_settings(const Workers& workers,
-                                         std::vector<std::string>& assumed) {
+parallel::Float8Settings float8_of_accelerate(const Workers& workers,
+                                              std::vector<std::string>& assumed) {
   const std::string backend =
       upper_of(variable(workers.environment, "ACCELERATE_FP8_BACKEND", "NO"));
   if (backend != "AO" && backend != "NO")
@@ -129,7 +129,7 @@ class Setup {
     setup_.loop.scales_loss = mixed() == Dtype::float16 && !workers_.uses_deepspeed();
     note_compilation();
     if (mixed_precision(workers_) == "fp8")
-      setup_.float8 = float8_settings(workers_, setup_.assumed);
+      setup_.float8 = float8_of_accelerate(workers_, setup_.assumed);
     if (workers_.uses_deepspeed())
       to_deepspeed();
     else if (!workers_.uses_fsdp())

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <span>
 
 #include "core/model/bounded_pattern.h"
 
@@ -96,32 +97,61 @@ bool is_saved_whole(const LoraConfig& config, std::string_view module_name) {
                      [&](const std::string& name) { return module_name.ends_with(name); });
 }
 
-std::vector<std::string> usual_lora_targets(std::string_view model_type) {
-  struct Row {
-    std::string_view model_type;
-    std::vector<std::string> targets;
-  };
-  static const std::vector<Row> rows{{"bert", {"query", "value"}},
-                                     {"bloom", {"query_key_value"}},
-                                     {"gemma", {"q_proj", "v_proj"}},
-                                     {"gemma2", {"q_proj", "v_proj"}},
-                                     {"gemma3_text", {"q_proj", "v_proj"}},
-                                     {"gpt2", {"c_attn"}},
-                                     {"gpt_neox", {"query_key_value"}},
-                                     {"gptj", {"q_proj", "v_proj"}},
-                                     {"llama", {"q_proj", "v_proj"}},
-                                     {"mistral", {"q_proj", "v_proj"}},
-                                     {"mixtral", {"q_proj", "v_proj"}},
-                                     {"opt", {"q_proj", "v_proj"}},
-                                     {"phi", {"q_proj", "v_proj", "fc1", "fc2"}},
-                                     {"qwen2", {"q_proj", "v_proj"}},
-                                     {"qwen3", {"q_proj", "v_proj"}},
-                                     {"roberta", {"query", "value"}},
-                                     {"stablelm", {"q_proj", "v_proj"}},
-                                     {"t5", {"q", "v"}}};
-  for (const Row& row : rows)
-    if (row.model_type == model_type) return row.targets;
+namespace {
+
+struct UsualTargets {
+  std::string_view model_type;
+  std::vector<std::string> names;
+};
+
+std::vector<std::string> targets_of(std::span<const UsualTargets> rows,
+                                    std::string_view model_type) {
+  for (const UsualTargets& row : rows)
+    if (row.model_type == model_type) return row.names;
   return {};
+}
+
+}  // namespace
+
+std::vector<std::string> usual_lora_targets(std::string_view model_type) {
+  static const std::vector<UsualTargets> rows{{"bert", {"query", "value"}},
+                                              {"bloom", {"query_key_value"}},
+                                              {"gemma", {"q_proj", "v_proj"}},
+                                              {"gemma2", {"q_proj", "v_proj"}},
+                                              {"gemma3_text", {"q_proj", "v_proj"}},
+                                              {"gpt2", {"c_attn"}},
+                                              {"gpt_neox", {"query_key_value"}},
+                                              {"gptj", {"q_proj", "v_proj"}},
+                                              {"llama", {"q_proj", "v_proj"}},
+                                              {"mistral", {"q_proj", "v_proj"}},
+                                              {"mixtral", {"q_proj", "v_proj"}},
+                                              {"opt", {"q_proj", "v_proj"}},
+                                              {"phi", {"q_proj", "v_proj", "fc1", "fc2"}},
+                                              {"qwen2", {"q_proj", "v_proj"}},
+                                              {"qwen3", {"q_proj", "v_proj"}},
+                                              {"roberta", {"query", "value"}},
+                                              {"stablelm", {"q_proj", "v_proj"}},
+                                              {"t5", {"q", "v"}}};
+  return targets_of(rows, model_type);
+}
+
+std::vector<std::string> usual_adalora_targets(std::string_view model_type) {
+  static const std::vector<UsualTargets> rows{
+      {"bert", {"query", "value"}},
+      {"bloom", {"query_key_value"}},
+      {"gemma", {"q_proj", "v_proj"}},
+      {"gemma2", {"q_proj", "v_proj"}},
+      {"gemma3_text", {"q_proj", "v_proj"}},
+      {"gpt2", {"c_attn"}},
+      {"gpt_neox", {"query_key_value"}},
+      {"gptj", {"q_proj", "v_proj"}},
+      {"llama", {"q_proj", "v_proj"}},
+      {"opt", {"q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2"}},
+      {"qwen2", {"q_proj", "v_proj"}},
+      {"qwen3", {"q_proj", "v_proj"}},
+      {"roberta", {"query", "key", "value", "dense"}},
+      {"t5", {"q", "k", "v", "o", "wi", "wo"}}};
+  return targets_of(rows, model_type);
 }
 
 }  // namespace shardscope

@@ -85,5 +85,8 @@ bool is_saved_whole(const LoraConfig& config, std::string_view module_name);
 /// target_modules for a model_type where none are given; empty: PEFT knows none. Source:
 /// peft/utils/constants.py, TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING.
 std::vector<std::string> usual_lora_targets(std::string_view model_type);
+/// The same of AdaLoRA. Source: peft 0.21.2, the same file,
+/// TRANSFORMERS_MODELS_TO_ADALORA_TARGET_MODULES_MAPPING.
+std::vector<std::string> usual_adalora_targets(std::string_view model_type);
 
 }  // namespace shardscope

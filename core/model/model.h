@@ -207,7 +207,7 @@ struct Model {
   /// What the files hold, in the order in which they are filled; empty: every parameter under its
   /// own name.
   std::vector<StoredTensor> stored;
-  /// Tokens of a sequence for which a table has positions; 0: there is no such table.
+  /// Longest sequence that the table of positions has rows for; 0: no table.
   std::int64_t positions = 0;
   /// Largest dropout probability of the config; the native runtime trains without.
   double dropout = 0;

@@ -77,15 +77,15 @@ void refuse_other_kinds(const JsonValue& config) {
       throw value->error("is not modelled", "LoRA, rsLoRA and DoRA on linear layers are");
 }
 
-/// Fields that PEFT knows for other targets than names. Source: peft 0.21.2, LoraConfig and
-/// AdaLoraConfig, __post_init__.
+/// PEFT takes these two fields only where target_modules is a list. Source: peft 0.21.2, LoraConfig
+/// and AdaLoraConfig, __post_init__.
 void check_layers(const JsonValue& config) {
   const auto targets = config.find("target_modules");
   for (const char* key : {"layers_to_transform", "layers_pattern"})
     if (targets && targets->is_string() && config.find(key))
       throw config.at(key).error(
           "cannot be used when target_modules is a string",
-          "list the names in target_modules, or say the layers in the pattern");
+          "give target_modules as a list, or select the layers in its regular expression");
   const auto pattern = config.find("layers_pattern");
   const bool names =
       pattern && is_set(*pattern) && !(pattern->is_string() && pattern->string().empty());
@@ -97,45 +97,22 @@ void check_layers(const JsonValue& config) {
 void check_adalora(const JsonValue& config) {
   constexpr std::int64_t most_steps = std::int64_t{1} << 40;
   if (flag(config, "use_dora"))
-    throw config.at("use_dora").error("AdaLoRA has no DoRA", "leave it out");
+    throw config.at("use_dora").error("AdaLoRA does not support DoRA", "leave it out");
   if (const auto loftq = config.find("loftq_config"); loftq && is_set(*loftq))
-    throw loftq->error("AdaLoRA has no LoftQ", "leave it out");
+    throw loftq->error("AdaLoRA does not support LoftQ", "leave it out");
   const auto number = [&](std::string_view key, std::int64_t least) {
     const auto value = config.find(key);
     return value ? value->integer(least, most_steps) : 0;
   };
   if (!config.find("total_step"))
-    throw config.error("has no total_step, without which AdaLoRA does not work",
-                       "give the steps of the training as total_step");
+    throw config.error("has no total_step; AdaLoRA needs it",
+                       "give the number of training steps as total_step");
   const std::int64_t total = number("total_step", 1);
   if (number("tinit", 0) >= total - number("tfinal", 0))
     throw config.at("total_step")
         .error("leaves no step between tinit and tfinal for the budget of ranks",
                "raise total_step, or lower tinit or tfinal");
-  if (const auto weight = config.find("orth_reg_weight"); weight) weight->number(0);
-}
-
-/// target_modules for a model_type where an AdaLoRA has none; empty: PEFT knows none. Source: peft
-/// 0.21.2, utils/constants.py, TRANSFORMERS_MODELS_TO_ADALORA_TARGET_MODULES_MAPPING.
-std::vector<std::string> usual_adalora_targets(std::string_view model_type) {
-  static const std::vector<std::pair<std::string_view, std::vector<std::string>>> rows{
-      {"bert", {"query", "value"}},
-      {"bloom", {"query_key_value"}},
-      {"gemma", {"q_proj", "v_proj"}},
-      {"gemma2", {"q_proj", "v_proj"}},
-      {"gemma3_text", {"q_proj", "v_proj"}},
-      {"gpt2", {"c_attn"}},
-      {"gpt_neox", {"query_key_value"}},
-      {"gptj", {"q_proj", "v_proj"}},
-      {"llama", {"q_proj", "v_proj"}},
-      {"opt", {"q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2"}},
-      {"qwen2", {"q_proj", "v_proj"}},
-      {"qwen3", {"q_proj", "v_proj"}},
-      {"roberta", {"query", "key", "value", "dense"}},
-      {"t5", {"q", "k", "v", "o", "wi", "wo"}}};
-  for (const auto& [type, targets] : rows)
-    if (type == model_type) return targets;
-  return {};
+  if (const auto weight = config.find("orth_reg_weight")) weight->number(0);
 }
 
 void read_targets(const JsonValue& config, std::string_view model_type, LoraConfig& lora) {

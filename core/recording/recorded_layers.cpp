@@ -24,8 +24,7 @@ std::int64_t places_of_image(const RecordedTensor& tensor) {
   return places.elements();
 }
 
-/// Over the batch.
-std::int64_t places_of(const RecordedTensor& tensor) {
+std::int64_t places_over_batch(const RecordedTensor& tensor) {
   RecordedTensor image = tensor;
   image.sizes.erase(image.sizes.begin() + 1);
   return image.elements();
@@ -35,22 +34,13 @@ bool has_channels_last(const RecordedTensor& tensor) {
   return tensor.strides.size() == tensor.sizes.size() && tensor.strides[1] == 1;
 }
 
-/// No more than a log has; a damaged one may.
-std::int64_t times(std::int64_t a, std::int64_t b) {
-  std::int64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? LogLine::largest
-                                                : std::min(product, LogLine::largest);
-}
-
-/// Input, weight and output; `results` of a backward: the gradients of the first two that are
-/// asked for.
+/// A convolution's tensors. A backward has one product for each gradient that is asked for.
 struct Convolution {
   RecordedTensor input, weight, output;
   bool transposed = false;
   bool backward = false;
-  bool input_gradient = false, weight_gradient = false;
+  std::int64_t products = 1;
 
-  std::int64_t products() const { return backward ? input_gradient + weight_gradient : 1; }
   /// Channels of the wider side, which `weight` has one group of.
   std::int64_t groups() const {
     const RecordedTensor& outside = transposed ? output : input;
@@ -72,10 +62,8 @@ std::optional<Convolution> convolution_in(const RecordedCall& call) {
   layer.transposed = is_backward ? !call.flags.empty() && call.flags.front()
                                  : call.name.find("transpose") != std::string::npos;
   if (is_backward)
-    for (const RecordedTensor& one : call.outputs) {
-      layer.input_gradient |= one.sizes == layer.input.sizes;
-      layer.weight_gradient |= one.sizes == layer.weight.sizes;
-    }
+    layer.products = std::ranges::count_if(
+        call.outputs, [](const RecordedTensor& one) { return one.sizes.size() > 2; });
   return layer;
 }
 
@@ -103,9 +91,9 @@ ConvolutionShape shape_of(const Convolution& layer) {
   const bool lies_well = lies_last(layer) || is_plain_product(layer);
   if (lies_well) return shape;
   constexpr std::int32_t tensors_of_product = 3;
-  shape.rearrangements = tensors_of_product * static_cast<std::int32_t>(layer.products());
+  shape.rearrangements = tensors_of_product * static_cast<std::int32_t>(layer.products);
   shape.rearranged =
-      (layer.input.bytes() + layer.weight.bytes() + layer.output.bytes()) * layer.products();
+      (layer.input.bytes() + layer.weight.bytes() + layer.output.bytes()) * layer.products;
   return shape;
 }
 
@@ -114,12 +102,12 @@ MatmulShape product_of(const Convolution& layer) {
   const std::int64_t groups = layer.groups();
   MatmulShape product{
       .batch = groups,
-      .m = places_of(layer.transposed ? layer.input : layer.output),
+      .m = places_over_batch(layer.transposed ? layer.input : layer.output),
       .n = std::max<std::int64_t>(1, layer.weight.sizes[0] / groups),
       .k = layer.weight.elements() / std::max<std::int64_t>(1, layer.weight.sizes[0])};
   const bool is_by_image = is_plain_product(layer) && !lies_last(layer);
   if (!is_by_image) return product;
-  product.batch = times(product.batch, layer.input.sizes[0]);
+  product.batch = clamped_product({product.batch, layer.input.sizes[0]});
   product.m = places_of_image(layer.input);
   return product;
 }
@@ -158,13 +146,6 @@ Flops flops_of(const RecurrentShape& shape) {
   return {static_cast<std::int64_t>(std::min(flops, most))};
 }
 
-Bytes bytes_of(const std::vector<RecordedTensor>& tensors) {
-  Bytes sum;
-  for (const RecordedTensor& tensor : tensors)
-    if (tensor.on_device) sum += tensor.bytes();
-  return sum;
-}
-
 }  // namespace
 
 std::optional<DeviceWork> convolution_of(const RecordedCall& call) {
@@ -173,7 +154,7 @@ std::optional<DeviceWork> convolution_of(const RecordedCall& call) {
   constexpr std::int64_t least_channels = 8;
   if (layer->groups() > 1 && layer->weight.sizes[1] < least_channels) return std::nullopt;
   MatmulShape product = product_of(*layer);
-  product.batch = times(product.batch, layer->products());
+  product.batch = clamped_product({product.batch, layer->products});
   product = possible(product);
   if (product.batch == 0) return std::nullopt;
   return DeviceWork{.kind = WorkKind::matmul,

@@ -107,26 +107,10 @@ std::vector<std::int64_t> integers_of(std::string_view description) {
   return integers;
 }
 
-/// Of sizes that a damaged log may have; the largest number where it is too large.
-std::int64_t product_of(const std::vector<std::int64_t>& factors) {
-  std::int64_t product = 1;
-  for (const std::int64_t factor : factors)
-    if (__builtin_mul_overflow(product, std::max<std::int64_t>(0, factor), &product))
-      return LogLine::largest;
-  return std::min(product, LogLine::largest);
-}
-
 bool has_any(std::string_view name, std::initializer_list<std::string_view> words) {
   return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
     return name.find(word) != std::string_view::npos;
   });
-}
-
-Bytes bytes_of(std::span<const RecordedTensor> tensors) {
-  Bytes sum;
-  for (const RecordedTensor& tensor : tensors)
-    if (tensor.on_device) sum += tensor.bytes();
-  return sum;
 }
 
 /// Of cudaDataType_t: 0 float32, 1 float64, 2 float16, 14 bfloat16; float8 computes as bytes do.
@@ -191,6 +175,21 @@ Dtype dtype_of_nccl(std::int64_t type) {
 
 }  // namespace
 
+std::int64_t clamped_product(const std::vector<std::int64_t>& factors) {
+  std::int64_t product = 1;
+  for (const std::int64_t factor : factors)
+    if (__builtin_mul_overflow(product, std::max<std::int64_t>(0, factor), &product))
+      return LogLine::largest;
+  return std::min(product, LogLine::largest);
+}
+
+Bytes bytes_of(std::span<const RecordedTensor> tensors) {
+  Bytes sum;
+  for (const RecordedTensor& tensor : tensors)
+    if (tensor.on_device) sum += tensor.bytes();
+  return sum;
+}
+
 MatmulShape possible(const MatmulShape& shape) {
   const auto [batch, m, n, k] =
       std::array{static_cast<double>(shape.batch), static_cast<double>(shape.m),
@@ -200,10 +199,10 @@ MatmulShape possible(const MatmulShape& shape) {
 }
 
 Flops flops_of(const MatmulShape& shape) {
-  return {2 * product_of({shape.batch, shape.m, shape.n, shape.k})};
+  return {2 * clamped_product({shape.batch, shape.m, shape.n, shape.k})};
 }
 
-std::int64_t RecordedTensor::elements() const { return product_of(sizes); }
+std::int64_t RecordedTensor::elements() const { return clamped_product(sizes); }
 
 Bytes RecordedTensor::bytes() const {
   std::int64_t count = elements();

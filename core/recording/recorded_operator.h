@@ -52,6 +52,12 @@ struct RecordedCall {
 /// Of the descriptions of its arguments and results. `name` as `RecordedCall` has it.
 RecordedCall recorded_call(std::string name, std::string_view inputs, std::string_view outputs);
 
+/// Of sizes that a damaged log may have: one below 0 counts as 0, and a product that is too large
+/// is the largest number that a log has.
+std::int64_t clamped_product(const std::vector<std::int64_t>& factors);
+/// Of those on the device.
+Bytes bytes_of(std::span<const RecordedTensor> tensors);
+
 /// Zero where a damaged log has sizes that no memory holds.
 MatmulShape possible(const MatmulShape& shape);
 Flops flops_of(const MatmulShape& shape);

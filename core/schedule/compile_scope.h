@@ -17,7 +17,7 @@ enum class CompileScope : std::uint8_t {
   model_in_parts
 };
 
-/// As --compile takes it: "blocks+loss"; "" of none.
+/// As --compile takes it: "blocks+loss"; "" of none; "model" of a model in parts, too.
 constexpr std::string_view name_of(CompileScope scope) {
   switch (scope) {
     case CompileScope::none:

@@ -58,14 +58,14 @@ struct AttentionShape {
   bool operator==(const AttentionShape&) const = default;
 };
 
-/// What of cuDNN's convolution its products do not say. Its bytes are those of its tensors.
+/// What a convolution of cuDNN has besides its products.
 struct ConvolutionShape {
   std::int64_t channels = 0;  ///< of a group's input; 0: no convolution
   bool backward = false;
-  /// Tensors whose channels are not last, each as often as a product takes it: kernels of tensor
-  /// cores want channels last, so that each is read and written once more.
+  /// Copies to channels last and back, which kernels of tensor cores want: 3 for each product
+  /// (input, weight, output), 0 where channels are last already.
   std::int32_t rearrangements = 0;
-  Bytes rearranged;  ///< of these tensors together
+  Bytes rearranged;  ///< of the copied tensors together
   bool operator==(const ConvolutionShape&) const = default;
 };
 

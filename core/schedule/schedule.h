@@ -117,7 +117,7 @@ struct Operation {
   Dtype dtype = Dtype::float32;
   std::int16_t micro_batch = 0;
   bool recomputed = false;  ///< of a forward that the backward runs again
-  /// One of a CUDA graph's, but for the first: the host has issued it with that one.
+  /// Part of a CUDA graph, but not its first operation: the host issues the whole graph with that.
   bool issued_with_graph = false;
   std::int32_t step = 0;  ///< index into Schedule::steps
   UnitId unit;            ///< none: belongs to no unit

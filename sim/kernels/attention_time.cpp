@@ -50,8 +50,7 @@ Duration attention_time(const DeviceWork& work, const RooflineFigures& device,
   const double keys = static_cast<double>(shape.keys);
   const double share = (work.kind == WorkKind::attention_forward ? row.forward : row.backward) *
                        keys / (keys + static_cast<double>(row.half_length)) *
-                       occupancy(shape, device.multiprocessors) *
-                       std::min(1.0, clock_under(device, row.power));
+                       occupancy(shape, device.multiprocessors) * clock_under(device, row.power);
   const Duration computing =
       efficiency.memory.latency + work.flops / FlopRate{device.peak.flops_per_s * share};
   return std::max(computing, moving);

@@ -11,10 +11,10 @@ namespace shardscope {
 /// - a value that only fused kernels of backward read is not kept where they can compute it again
 ///   from less. What is kept is the minimum cut, in bytes, between what cannot be recomputed and
 ///   what backward reads. A value that a product or attention of backward reads is kept.
+/// - a pointwise value that several fused kernels read is made again in each (InlinedValues).
 /// Source: torch/_functorch/partitioners.py (min_cut_rematerialization_partition): what it bans
 /// from recomputation, and that values which are not written out anyway weigh twice. That weights
 /// grow with the distance from backward, and other bans, are left out.
-/// - a pointwise value that several fused kernels read is made again in each (InlinedValues).
 /// What a collective of the graph returns is kept as a product's result is.
 /// A schedule of model_in_parts is returned as it is: what compiled code keeps there is not known.
 /// Activation checkpointing stays as it was recorded, but for results that a selective one keeps

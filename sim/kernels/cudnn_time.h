@@ -9,10 +9,9 @@ namespace shardscope {
 
 /// Of a convolution on tensor cores, whose peak `device` has. `dtype` is what `reached` is looked
 /// up by; shares of convolutions go by the tensors' own.
-///   rearrangements + max(bytes at the memory's rate, products at `forward` or `backward` of
-///   theirs);
-/// where a group's channels do not fill 16 bytes: flops / (few_channels * multiprocessors) for the
-/// products.
+///   copies to channels last + max(bytes at the memory's rate, products).
+/// Products run at `forward` or `backward` of the rate of plain ones. Where a group's channels fill
+/// less than 16 bytes they take flops / (few_channels * multiprocessors).
 Duration convolution_time(const DeviceWork& work, Dtype dtype, const RooflineFigures& device,
                           const DeviceEfficiency& efficiency);
 

@@ -76,14 +76,15 @@ struct AttentionEfficiency {
   double forward = 0;  ///< share of the peak that long sequences reach
   double backward = 0;
   std::int64_t half_length = 0;  ///< keys at which half of that is reached
-  /// Limit of the GPUs that this was measured on, which is taken to bound their clock; 0: not
+  /// Power limit of the GPUs that this was measured on. A lower limit lowers the clock. 0: not
   /// known.
   Power power;
   Provenance provenance;
   bool operator==(const AttentionEfficiency&) const = default;
 };
 
-/// cuDNN's convolutions on tensor cores, by dtype of their tensors (float32: computed as TF32).
+/// cuDNN's convolutions on tensor cores, by dtype of their tensors (float32: computed as TF32). The
+/// band of a step time has the spread of plain products for them, not this one.
 struct ConvolutionEfficiency {
   /// Of the rate that a product of matrices of the same shape reaches.
   std::map<Dtype, double> forward, backward;
@@ -94,7 +95,7 @@ struct ConvolutionEfficiency {
   bool operator==(const ConvolutionEfficiency&) const = default;
 };
 
-/// cuDNN's recurrent networks.
+/// cuDNN's recurrent networks. The band of a step time has the spread of plain products for them.
 struct RecurrentEfficiency {
   /// What issuing the kernels of one step of one layer takes.
   Duration forward, backward;

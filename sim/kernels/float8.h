@@ -37,8 +37,8 @@ struct Float8Kernels {
   /// (_2X_ACC_DGRAD, _2X_ACC_WGRAD); XLA's, of the precision that flax asks for in the backward
   /// (openxla/xla pull request 6599).
   double precise_sums = 1;
-  /// Of the rate of other casts, that of casts across the rows, which torch.compile writes
-  /// transposed (MemoryEfficiency). Of rowwise casts.
+  /// Share of the other casts' rate that casts across the rows reach, which torch.compile writes
+  /// transposed (MemoryEfficiency). For rowwise casts only.
   double transposed_casts = 1;
   bool operator==(const Float8Kernels&) const = default;
 };

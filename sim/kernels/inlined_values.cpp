@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <optional>
-#include <utility>
 
 namespace shardscope {
+
 InlinedValues::InlinedValues(const CompiledValues& values, const Rematerialization& kept)
     : values_(values), kept_(kept), reads_(values.buffers()), needed_until_(values.buffers(), 0) {
   for (std::uint32_t op = 0; op < values.operations(); ++op)
-    if (is_collective(values.operation(op).kind)) shared_.insert(values.graph_of(op));
+    if (is_collective(values.operation(op).kind)) with_collectives_.insert(values.graph_of(op));
   std::vector<std::uint32_t> candidates;
   for (std::uint32_t b = 0; b < values.buffers(); ++b)
     if (can_be_made_again(b)) candidates.push_back(b);
@@ -29,15 +29,13 @@ InlinedValues::InlinedValues(const CompiledValues& values, const Rematerializati
 bool InlinedValues::can_be_made_again(std::uint32_t b) const {
   if (!values_.is_value(b) || values_.is_another(b) || !values_.stays_in_graph(b)) return false;
   const std::optional<std::uint32_t> op = values_.writer(b);
-  if (!op || kept_.kept_until(b) > 0 || !shared_.contains(values_.graph(b))) return false;
+  if (!op || kept_.kept_until(b) > 0 || !with_collectives_.contains(values_.graph(b))) return false;
   const WorkKind kind = values_.kind(*op);
   if (kind != WorkKind::pointwise && kind != WorkKind::copy) return false;
   return std::ranges::all_of(values_.life(b).uses, [&](const ValueUse& use) {
     return values_.run(use.op) != no_run && values_.is_backward(use.op) == values_.is_backward(*op);
   });
 }
-
-bool InlinedValues::crosses_kernels(std::uint32_t b) const { return !values_.stays_in_kernel(b); }
 
 /// Empty where they are too many, or one of them is there in another kernel alone.
 InlinedValues::Buffers InlinedValues::reads_of(std::uint32_t b) const {

@@ -23,7 +23,9 @@ class InlinedValues {
   /// `values` and `kept` must outlive it.
   InlinedValues(const CompiledValues& values, const Rematerialization& kept);
 
-  bool is_inlined(std::uint32_t b) const { return !reads_[b].empty() && crosses_kernels(b); }
+  bool is_inlined(std::uint32_t b) const {
+    return !reads_[b].empty() && !values_.stays_in_kernel(b);
+  }
   /// Place in the program of the last kernel that makes something again of it; 0: none does.
   std::size_t needed_until(std::uint32_t b) const { return needed_until_[b]; }
 
@@ -31,13 +33,12 @@ class InlinedValues {
   using Buffers = std::set<std::uint32_t>;
 
   bool can_be_made_again(std::uint32_t b) const;
-  bool crosses_kernels(std::uint32_t b) const;
   Buffers reads_of(std::uint32_t b) const;
 
   const CompiledValues& values_;
   const Rematerialization& kept_;
-  std::set<std::string_view> shared_;  ///< graphs with collectives
-  std::vector<Buffers> reads_;         ///< by buffer: of what it is made again; empty: it is not
+  std::set<std::string_view> with_collectives_;  ///< graphs
+  std::vector<Buffers> reads_;  ///< by buffer: of what it is made again; empty: it is not
   std::vector<std::size_t> needed_until_;
 };
 

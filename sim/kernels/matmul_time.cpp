@@ -41,14 +41,13 @@ double seconds_of(const MatmulShape& shape, const Plan& plan, double rate_of_one
 /// Of the full clock.
 double clock_share(const RooflineFigures& device, const MatmulEfficiency& efficiency, Dtype dtype) {
   if (dtype == Dtype::float32 || dtype == Dtype::float64) return 1;
-  return std::min(1.0, efficiency.clock * clock_under(device, efficiency.power));
+  return clock_under(device, efficiency.power, efficiency.clock);
 }
 
 /// Of the peak, by large tiles.
 double share_of_peak(const RooflineFigures& device, const MatmulEfficiency& efficiency,
                      Dtype dtype) {
-  if (device.reached > 0)
-    return device.reached * std::min(1.0, clock_under(device, device.reached_power));
+  if (device.reached > 0) return device.reached * clock_under(device, device.reached_power);
   return reached_share(efficiency, dtype) * clock_share(device, efficiency, dtype);
 }
 

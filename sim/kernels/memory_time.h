@@ -13,7 +13,7 @@ Duration moving_time(WorkKind kind, Bytes bytes, const RooflineFigures& device,
 
 /// The time at which work of this kind moves its bytes, a latency for each of its launches. Where
 /// fewer blocks than multiprocessors work, each gets its own share of the bandwidth.
-Duration memory_bound_time(const DeviceWork& work, const RooflineFigures& given,
+Duration memory_bound_time(const DeviceWork& work, const RooflineFigures& device,
                            const DeviceEfficiency& efficiency);
 
 }  // namespace shardscope

@@ -1,6 +1,7 @@
 // RooflineFigures: what the data sheet of a GPU says, as far as kernels' times depend on it.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -20,12 +21,12 @@ struct RooflineFigures {
   Power reached_power = {};
 };
 
-/// Of the clock that GPUs with the power limit `measured` keep. Dynamic power is frequency times
-/// voltage squared, and voltage follows frequency: the clock goes with the cube root of power. 1
-/// where either limit is not known.
-inline double clock_under(const RooflineFigures& device, Power measured) {
-  if (device.power_limit.watts <= 0 || measured.watts <= 0) return 1;
-  return std::cbrt(device.power_limit.watts / measured.watts);
+/// Share of the full clock, where GPUs with the power limit `measured` keep `clock` of it. Dynamic
+/// power is frequency times voltage squared, and voltage follows frequency: the clock goes with the
+/// cube root of power. `clock` where either limit is not known.
+inline double clock_under(const RooflineFigures& device, Power measured, double clock = 1) {
+  if (device.power_limit.watts <= 0 || measured.watts <= 0) return clock;
+  return std::min(1.0, clock * std::cbrt(device.power_limit.watts / measured.watts));
 }
 
 }  // namespace shardscope

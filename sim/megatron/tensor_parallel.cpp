@@ -152,21 +152,21 @@ class Inserter {
         launch(actions, after, lane, OperationKind::all_reduce, sum);
         continue;
       }
-      if (tensor_.tokens_come_second) put_in_order(actions, after, lane, sum);
+      if (tensor_.copies_tokens) copy_tokens(actions, after, lane, sum);
       launch(actions, after, lane, OperationKind::reduce_scatter, sum);
       launch(actions, after, lane, OperationKind::all_gather, sum);
-      if (tensor_.tokens_come_second) put_in_order(actions, after, lane, sum);
+      if (tensor_.copies_tokens) copy_tokens(actions, after, lane, sum);
     }
   }
 
   /// A copy of what all ranks have of the tokens.
-  void put_in_order(std::vector<HostAction>& actions, const HostAction& after, std::uint8_t lane,
-                    const Sum& sum) {
+  void copy_tokens(std::vector<HostAction>& actions, const HostAction& after, std::uint8_t lane,
+                   const Sum& sum) {
     constexpr std::int64_t read_and_written = 2;
     Operation op = bare_operation(schedule_, after);
     op.kind = OperationKind::compute;
     op.stream = schedule_.program.lanes[lane].stream;
-    op.owner = {};  // so later passes leave it unchanged
+    op.owner = {};  // belongs to no module: only float8 changes it, by its name
     op.name = name_of_copies();
     op.bytes = Bytes{read_and_written * sum.elements * sum.bytes_of_element};
     const auto [work, fresh] =

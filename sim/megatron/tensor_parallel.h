@@ -16,11 +16,11 @@ struct TensorParallel {
   bool divides_sequence = false;
   /// Sums move in pieces beside the products before and behind them, and compute waits for none.
   bool overlaps = false;
-  /// Tokens are the second dimension, as torchtitan has them (Megatron's are the first), and
-  /// collectives divide the first one. So all that is reduced in parts is copied before, and all
-  /// that is gathered after. Source: PyTorch torch/distributed/_functional_collectives.py
-  /// (all_gather_tensor, reduce_scatter_tensor: torch.cat of torch.chunk).
-  bool tokens_come_second = false;
+  /// All tokens are copied before they are reduced in parts, and after they are gathered: they are
+  /// the second dimension in torchtitan (the first in Megatron), and collectives divide the first.
+  /// Source: PyTorch torch/distributed/_functional_collectives.py (all_gather_tensor,
+  /// reduce_scatter_tensor: torch.cat of torch.chunk).
+  bool copies_tokens = false;
   bool operator==(const TensorParallel&) const = default;
 };
 

@@ -23,7 +23,8 @@ struct PredictedRun {
   std::string precision;             ///< "bf16_mixed"
   Dtype compute = Dtype::float32;    ///< whose peak MFU is a share of
   std::int64_t tokens_per_step = 0;  ///< of the whole job
-  /// What torch.compile has made kernels of (sim/kernels/compiled_memory.h).
+  /// What torch.compile compiled. The schedule is already what `compiled` returns
+  /// (sim/kernels/compiled_memory.h); here it only sets the allowance for memory.
   CompileScope compiled = CompileScope::none;
   AllocatorSettings allocator = {};  ///< of schedules whose memory comes from it
   /// Costs several plays of the step more; without it the step time has no band.

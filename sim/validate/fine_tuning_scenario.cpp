@@ -340,12 +340,10 @@ Quantization quantization_of(const FineTuningRow& row, const FineTuningStack& st
           .keeps_inputs = stack.keeps_inputs && !is_recent(row, stack)};
 }
 
-/// Whether every block is computed again. The commands of ms-swift's examples/train/multi-gpu/
-/// fsdp2_lora turn it off and leave it to accelerate's file beside them, which has
-/// fsdp_activation_checkpointing.
-bool checkpoints(const FineTuningRow& row) {
+/// Whether every block is computed again.
+bool checkpoints(const FineTuningRow& row, const FineTuningStack& stack) {
   const std::string_view text = row.checkpointing;
-  if (holds(row.source, "multi-gpu/fsdp2_lora/")) return true;
+  if (is_of(row, stack.checkpointed_part)) return true;
   return text.starts_with("on") || text == "FSDP block" || text == "recompute full" ||
          text == "unsloth";
 }
@@ -488,8 +486,8 @@ class Builder {
       tuning.trainable_dtype.reset();
     // DeepSpeed's engine makes all of a model float16.
     if (in_float16(row_) && by_deepspeed(row_, stack_)) tuning.trainable_dtype = Dtype::float16;
-    if (checkpoints(row_)) tuning.checkpointed_layers = blocks_of(base_);
-    tuning.input_gradients = checkpoints(row_);
+    if (checkpoints(row_, stack_)) tuning.checkpointed_layers = blocks_of(base_);
+    tuning.input_gradients = checkpoints(row_, stack_);
     if (stack_.unsloth) tuning.unsloth = unsloth_settings(tuning);
     tuning.checkpointing.reentrant = stack_.unsloth || holds(row_.checkpointing, "(reentrant)") ||
                                      (stack_.reentrant && !is_recent(row_, stack_));
@@ -630,12 +628,10 @@ class Builder {
       // benchmarks/float8/training/llama3.sh: what goes with each recipe.
       using enum eager::parallel::Float8Recipe;
       const bool by_tensors = holds(row_.precision, "tensorwise");
-      setup().float8 = {.recipe = by_tensors ? tensorwise : rowwise,
-                        .fsdp_all_gather = by_tensors,
-                        .precompute_scale = by_tensors};
+      setup().float8 = eager::parallel::float8_settings(by_tensors ? tensorwise : rowwise, true);
     }
     const bool selective = row_.checkpointing == "selective (per-op)";
-    if (!checkpoints(row_) && !selective) return;
+    if (!checkpoints(row_, stack_) && !selective) return;
     setup().checkpointing =
         eager::checkpointing_of(result_.model, {.every = 1, .selective = selective});
   }

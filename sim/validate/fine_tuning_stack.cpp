@@ -90,6 +90,7 @@ constexpr std::array<FineTuningStack, 12> stacks{
      {.repository = "modelscope/ms-swift",
       .document = "swift/arguments: lora_rank 8, all-linear",
       .dropout = 0.05,
+      .checkpointed_part = "multi-gpu/fsdp2_lora/",
       .double_quantization = true,
       .micro_batches = 16,
       .compares_logits = true,  // trainers/rlhf_trainer/dpo_trainer.py

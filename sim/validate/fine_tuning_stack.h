@@ -35,6 +35,9 @@ struct FineTuningStack {
   bool drops_logits = false;  ///< the loop sets that variable to None after each micro-batch
   /// Rows of this part of the source ran their longest batch first: no earlier logits were alive.
   std::string_view longest_first_part = {};
+  /// Part of the source whose commands turn checkpointing off, and whose accelerate file turns it
+  /// on (fsdp_activation_checkpointing).
+  std::string_view checkpointed_part = {};
   bool flattens = false;  ///< FSDP1, not FSDP2
   KnownModelForm model = {};
   /// FSDP1 has a unit for each adapter beside those of blocks, and use_orig_params=False.
@@ -65,7 +68,7 @@ struct FineTuningStack {
   bool loads_all_kernels = false;
   /// The training's data, which the program keeps on the device.
   Bytes device_data = {};
-  /// Cards of this word share the lanes of an old motherboard.
+  /// Cards whose name has this word get 8 lanes of PCIe 3 each.
   std::string_view narrow_lanes_of = {};
   bool prompt_adapters = false;  ///< methods "adapter" and "adapter_v2" are litgpt's
 };

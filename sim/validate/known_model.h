@@ -23,7 +23,7 @@ struct KnownModelForm {
   bool fused_gelu = false;  ///< one operator where transformers writes GELU out (Phi)
   /// Phi-3 with the projections of Mistral, as Unsloth publishes it.
   bool splits_projections = false;
-  /// Models that a program has of its own are listed with its name before theirs: "torchao".
+  /// The program whose own models these are. The table has its name in front: "torchaollama21b".
   std::string_view own_of = {};
   /// litgpt's GPT in the place of llama, mistral, phi, gemma and gpt_neox.
   bool litgpt = false;

@@ -329,7 +329,7 @@ class SetupBuilder {
                       .hidden = *row_.hidden,
                       .divides_sequence = divides_sequence(row_, stack_),
                       .overlaps = overlaps_sums(row_, stack_),
-                      .tokens_come_second = copies_tokens(row_, stack_)};
+                      .copies_tokens = copies_tokens(row_, stack_)};
     if (result_.pipeline)
       result_.pipeline->shared_gradient = Bytes{result_.pipeline->shared_gradient.count / ranks};
   }

@@ -485,7 +485,7 @@ TEST_F(Plan, RefusesToWeighWhatAFileCompiles) {
   EXPECT_THAT(refused("plan --model llama.json --cluster h100_sxm --accelerate compiled.yaml "
                       "--tokens-per-batch 2048 --seq 128 --compile weigh")
                   .errors,
-              HasSubstr("weigh ranks eager code, and the file compiles"));
+              HasSubstr("weigh ranks eager code, but the file asks for compiled code"));
 }
 
 // An A100 has no products of 8 bits.
@@ -518,7 +518,7 @@ TEST_F(Plan, SaysWhatCompilingWouldGain) {
   EXPECT_EQ(weighed["candidates"], eager["candidates"]);
   EXPECT_TRUE(weighed["compile"].is_null());
   EXPECT_THAT(weighed["remarks"].dump(),
-              HasSubstr("Compiled blocks (--compile blocks) would take"));
+              HasSubstr("With compiled blocks (--compile blocks) a step of place 1 takes"));
 }
 
 // Every place's folder, and of each set of axes the file where it is the chosen one, lead to its

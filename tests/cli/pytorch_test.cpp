@@ -244,7 +244,7 @@ TEST_F(Pytorch, TorchtitanRefusesPipelinesThatPyTorchDoes) {
   EXPECT_THAT(complaint("--mesh pipeline=2,replicate=2 --accumulate 4"),
               HasSubstr("mixed precision inside a stage only with FSDP2"));
   EXPECT_THAT(complaint("--mesh shard=2,context=2 --compile blocks"),
-              HasSubstr("compiled code is not predicted with an axis context"));
+              HasSubstr("compiled code is not predicted with the axis context"));
   EXPECT_THAT(complaint("--mesh pipeline=2,shard=2 --accumulate 4 --float8 tensorwise "
                         "--pipeline-schedule Interleaved1F1B --stages-per-rank 2"),
               HasSubstr("float8 with several stages a rank is not predicted with a pipeline"));

@@ -79,6 +79,7 @@ JsonValue recorded_adalora() {
 }
 
 TEST(ReadLoraConfig, RefusesTheAdaLoraThatPeftRefuses) {
+  int refused = 0, taken = 0;
   for (const JsonValue& one : recorded_adalora().at("cases").elements()) {
     // An embedding is a matter of the model, not of its file.
     if (one.has("error") && one.at("error").string().find("Target module") != std::string::npos)
@@ -89,22 +90,28 @@ TEST(ReadLoraConfig, RefusesTheAdaLoraThatPeftRefuses) {
       EXPECT_THROW(read(), Error) << one.at("error").string();
     else
       EXPECT_NO_THROW(read()) << type;
+    ++(one.has("error") ? refused : taken);
   }
+  EXPECT_EQ(refused, 9);
+  EXPECT_EQ(taken, 15);
 }
 
 TEST(ReadLoraConfig, AdaptsTheLayersThatPeftsAdaLoraAdapts) {
+  std::size_t layers = 0;
   for (const JsonValue& one : recorded_adalora().at("cases").elements()) {
     if (!one.has("ranks")) continue;
     const std::string type = one.at("model_type").string();
     const LoraConfig config = read_lora_config(one.at("config"), type);
     if (config.all_linear) continue;
     const LoraTargets targets(config);
+    layers += one.at("ranks").members().size();
     for (const auto& [name, rank] : one.at("ranks").members()) {
       EXPECT_TRUE(targets.has({.name = name, .is_linear = true})) << type << " " << name;
       EXPECT_EQ(targets.rank_of(name), rank.integer()) << type << " " << name;
     }
     EXPECT_FALSE(targets.has({.name = "model.layers.0.mlp.gate_proj", .is_linear = true})) << type;
   }
+  EXPECT_GE(layers, 15U);
 }
 
 TEST(ReadLoraConfig, TakesTheFamilysTargetsWhereNoneAreGiven) {

@@ -120,29 +120,21 @@ TEST(MeasuredKernels, ElementwiseOfOneAndTwoOperands) {
 
 /// Forward, without a bias: channels are last in bfloat16, and not in float32.
 DeviceWork convolution(const Table& table, std::size_t row) {
+  const auto number = [&](std::string_view column) { return table.at(row, column); };
   const bool is_last = table.text(row, "channels_last") == "true";
-  const Dtype dtype = is_last ? Dtype::bfloat16 : Dtype::float32;
-  const std::int64_t inputs = table.at(row, "inputs"), outputs = table.at(row, "outputs"),
-                     kernel = table.at(row, "kernel"), stride = table.at(row, "stride"),
-                     size = table.at(row, "size"), batch = table.at(row, "batch");
-  const std::int64_t side = (size + 2 * table.at(row, "padding") - kernel) / stride + 1;
-  DeviceWork work{.kind = WorkKind::matmul, .dtype = dtype};
-  work.bytes = bytes_of(batch * inputs * size * size + outputs * inputs * kernel * kernel +
-                            batch * outputs * side * side,
-                        dtype);
-  work.convolution.channels = inputs;
-  const bool is_plain = kernel == 1 && stride == 1 && bytes_of(side * side, dtype).count % 16 == 0;
-  if (!is_last && !is_plain) {
-    work.convolution.rearrangements = 3;
-    work.convolution.rearranged = work.bytes;
-  }
-  const bool by_image = is_plain && !is_last;
-  work.matmul = {.batch = by_image ? batch : 1,
-                 .m = side * side * (by_image ? 1 : batch),
-                 .n = outputs,
-                 .k = inputs * kernel * kernel};
-  work.flops = {2 * work.matmul.batch * work.matmul.m * work.matmul.n * work.matmul.k};
-  return work;
+  const auto tensor = [&](std::int64_t count, std::int64_t channels, std::int64_t side) {
+    const std::string sizes = fmt::format("[{},{},{},{}]", count, channels, side, side);
+    if (!is_last) return "f32" + sizes;
+    return fmt::format("bf16{}/{},1,{},{}", sizes, channels * side * side, channels * side,
+                       channels);
+  };
+  const std::int64_t batch = number("batch"), inputs = number("inputs"),
+                     outputs = number("outputs"), kernel = number("kernel"), size = number("size");
+  const std::int64_t side = (size + 2 * number("padding") - kernel) / number("stride") + 1;
+  return work_of(recorded_call("aten.cudnn_convolution.default",
+                               tensor(batch, inputs, size) + ";" + tensor(outputs, inputs, kernel),
+                               tensor(batch, outputs, side)),
+                 1);
 }
 
 /// cuDNN 9.19, all 76. By the rates of products alone they were 44% too fast. The least time that

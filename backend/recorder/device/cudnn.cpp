@@ -99,7 +99,7 @@ std::int64_t element_size(const Descriptor* tensor) {
 bool has_channels_last(const Descriptor* tensor) {
   const auto strides = values_of<std::int64_t>(tensor, tensor_strides);
   const auto sizes = values_of<std::int64_t>(tensor, tensor_sizes);
-  return strides.size() > 2 && strides[1] == 1 && sizes[1] > 1;
+  return sizes.size() > 2 && strides.size() == sizes.size() && strides[1] == 1 && sizes[1] > 1;
 }
 
 /// Devices without tensor cores for a type have other kernels.

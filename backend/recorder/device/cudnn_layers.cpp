@@ -8,7 +8,7 @@
 
 #include "backend/recorder/device/cuda_abi.h"
 #include "backend/recorder/device/device_state.h"
-#include "backend/recorder/device/library_handle.h"
+#include "backend/recorder/device/library_calls.h"
 #include "backend/recorder/device/virtual_time.h"
 
 namespace shardscope::recorder {
@@ -91,11 +91,6 @@ void describe(Tensor* tensor, int type, std::vector<int> sizes) {
 Status dnn_kernel(void* handle) {
   issue("dnn", stream_of_handle(handle), "%d", 0);
   spend_on_kernel(stream_of_handle(handle));
-  return success;
-}
-
-Status nothing_needed(std::size_t* bytes) {
-  *bytes = 0;
   return success;
 }
 

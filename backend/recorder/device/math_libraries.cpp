@@ -7,19 +7,10 @@
 #include <mutex>
 #include <vector>
 
-#include "backend/recorder/device/cuda_abi.h"
-#include "backend/recorder/device/launch.h"
-#include "backend/recorder/device/library_handle.h"
+#include "backend/recorder/device/library_calls.h"
 
 namespace shardscope::recorder {
 namespace {
-
-using Any = const void*;
-
-Status run(void* handle, const char* name) {
-  launch(name, {}, {}, 0, library_handle(handle)->stream);
-  return success;
-}
 
 /// Plans of cuFFT are numbers; each has a stream.
 class Plans {
@@ -71,8 +62,7 @@ Status cufftSetStream(int plan, void* stream) {
 }
 Status cufftXtMakePlanMany(int, int, Any, Any, long long, long long, int, Any, long long, long long,
                            int, long long, std::size_t* work_size, int) {
-  *work_size = 0;
-  return success;
+  return nothing_needed(work_size);
 }
 Status cufftXtExec(int plan, void*, void*, int) {
   launch("cufftXtExec", {}, {}, 0, plans().stream_of(plan));
@@ -89,63 +79,34 @@ Status cusolverDnXgesvdjSetMaxSweeps(void*, int) { return success; }
 Status cusolverDnXgesvdjSetSortEig(void*, int) { return success; }
 
 // Descriptions, which nobody looks into
-#define DESCRIPTION(create, destroy) \
-  Status create(void** to) {         \
-    *to = new LibraryHandle;         \
-    return success;                  \
-  }                                  \
-  Status destroy(void* one) {        \
-    delete library_handle(one);      \
-    return success;                  \
-  }
 DESCRIPTION(cusolverDnCreateParams, cusolverDnDestroyParams)
 DESCRIPTION(cusolverDnCreateGesvdjInfo, cusolverDnDestroyGesvdjInfo)
 DESCRIPTION(cusolverDnCreateSyevjInfo, cusolverDnDestroySyevjInfo)
-#undef DESCRIPTION
 
-#define KERNEL(name) \
-  Status name(void* handle) { return run(handle, #name); }
-#define OF_ALL_TYPES(MACRO, start, end) \
-  MACRO(start##S##end) MACRO(start##D##end) MACRO(start##C##end) MACRO(start##Z##end)
 #define OF_REAL_AND_COMPLEX(MACRO, start, real, complex) \
   MACRO(start##S##real) MACRO(start##D##real) MACRO(start##C##complex) MACRO(start##Z##complex)
 
 // cuSOLVER: elements or bytes of work space, by how many parameters come before them
-#define FIFTH(name)                                \
-  Status name(Any, Any, Any, Any, int* elements) { \
-    *elements = 0;                                 \
-    return success;                                \
-  }
-#define SIXTH(name)                                     \
-  Status name(Any, Any, Any, Any, Any, int* elements) { \
-    *elements = 0;                                      \
-    return success;                                     \
-  }
-#define EIGHTH(name)                                              \
-  Status name(Any, Any, Any, Any, Any, Any, Any, int* elements) { \
-    *elements = 0;                                                \
-    return success;                                               \
-  }
+#define FIFTH(name) \
+  Status name(Any, Any, Any, Any, int* elements) { return nothing_needed(elements); }
+#define SIXTH(name) \
+  Status name(Any, Any, Any, Any, Any, int* elements) { return nothing_needed(elements); }
+#define EIGHTH(name) \
+  Status name(Any, Any, Any, Any, Any, Any, Any, int* elements) { return nothing_needed(elements); }
 #define TWELFTH(name)                                                                 \
   Status name(Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, int* elements) { \
-    *elements = 0;                                                                    \
-    return success;                                                                   \
+    return nothing_needed(elements);                                                  \
   }
-#define FOURTH(name)                          \
-  Status name(Any, Any, Any, int* elements) { \
-    *elements = 0;                            \
-    return success;                           \
-  }
+#define FOURTH(name) \
+  Status name(Any, Any, Any, int* elements) { return nothing_needed(elements); }
 #define THIRTEENTH(name)                                                                   \
   Status name(Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, int* elements) { \
-    *elements = 0;                                                                         \
-    return success;                                                                        \
+    return nothing_needed(elements);                                                       \
   }
 #define SEVENTEENTH(name)                                                                     \
   Status name(Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, \
               int* elements) {                                                                \
-    *elements = 0;                                                                            \
-    return success;                                                                           \
+    return nothing_needed(elements);                                                          \
   }
 OF_ALL_TYPES(FIFTH, cusolverDn, sytrf_bufferSize)
 OF_ALL_TYPES(SIXTH, cusolverDn, potrf_bufferSize)

@@ -6,21 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <vector>
 
-#include "backend/recorder/device/cuda_abi.h"
-#include "backend/recorder/device/launch.h"
-#include "backend/recorder/device/library_handle.h"
+#include "backend/recorder/device/library_calls.h"
 
 namespace shardscope::recorder {
 namespace {
-
-using Any = const void*;
-
-Status run(void* handle, const char* name) {
-  launch(name, {}, {}, 0, library_handle(handle)->stream);
-  return success;
-}
 
 /// A matrix in rows: numbers of 32 or 64 bits.
 struct SparseMatrix {
@@ -174,15 +166,6 @@ Status cusparseCsrSetStridedBatch(void*, int, std::int64_t, std::int64_t) { retu
 Status cusparseDnMatSetStridedBatch(void*, int, std::int64_t) { return success; }
 
 // Descriptions, which nobody looks into
-#define DESCRIPTION(create, destroy) \
-  Status create(void** to) {         \
-    *to = new LibraryHandle;         \
-    return success;                  \
-  }                                  \
-  Status destroy(void* one) {        \
-    delete library_handle(one);      \
-    return success;                  \
-  }
 DESCRIPTION(cusparseCreateDnMat, cusparseDestroyDnMat)
 DESCRIPTION(cusparseCreateDnVec, cusparseDestroyDnVec)
 DESCRIPTION(cusparseCreateMatDescr, cusparseDestroyMatDescr)
@@ -191,61 +174,48 @@ DESCRIPTION(cusparseCreateBsrsv2Info, cusparseDestroyBsrsv2Info)
 DESCRIPTION(cusparseSpGEMM_createDescr, cusparseSpGEMM_destroyDescr)
 DESCRIPTION(cusparseSpSM_createDescr, cusparseSpSM_destroyDescr)
 DESCRIPTION(cusparseSpSV_createDescr, cusparseSpSV_destroyDescr)
-#undef DESCRIPTION
 Status cusparseSetMatDiagType(void*, int) { return success; }
 Status cusparseSetMatFillMode(void*, int) { return success; }
 Status cusparseSetMatIndexBase(void*, int) { return success; }
 Status cusparseSetMatType(void*, int) { return success; }
 
 // Work space
-#define OF_ALL_TYPES(MACRO, start, end) \
-  MACRO(start##S##end) MACRO(start##D##end) MACRO(start##C##end) MACRO(start##Z##end)
 Status cusparseSpMM_bufferSize(Any, Any, Any, Any, Any, Any, Any, Any, Any, Any,
                                std::size_t* bytes) {
-  *bytes = 0;
-  return success;
+  return nothing_needed(bytes);
 }
 Status cusparseSDDMM_bufferSize(Any, Any, Any, Any, Any, Any, Any, Any, Any, Any,
                                 std::size_t* bytes) {
-  *bytes = 0;
-  return success;
+  return nothing_needed(bytes);
 }
 Status cusparseSpMV_bufferSize(Any, Any, Any, Any, Any, Any, Any, Any, Any, std::size_t* bytes) {
-  *bytes = 0;
-  return success;
+  return nothing_needed(bytes);
 }
 Status cusparseSpSM_bufferSize(Any, Any, Any, Any, Any, Any, Any, Any, Any, Any,
                                std::size_t* bytes) {
-  *bytes = 0;
-  return success;
+  return nothing_needed(bytes);
 }
 Status cusparseSpSV_bufferSize(Any, Any, Any, Any, Any, Any, Any, Any, Any, std::size_t* bytes) {
-  *bytes = 0;
-  return success;
+  return nothing_needed(bytes);
 }
 Status cusparseXcoosort_bufferSizeExt(Any, Any, Any, Any, Any, Any, std::size_t* bytes) {
-  *bytes = 0;
-  return success;
+  return nothing_needed(bytes);
 }
 Status cusparseXcsrsort_bufferSizeExt(Any, Any, Any, Any, Any, Any, std::size_t* bytes) {
-  *bytes = 0;
-  return success;
+  return nothing_needed(bytes);
 }
 #define BLOCK_MATRICES(name)                                                                 \
   Status name(Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, int* bytes) { \
-    *bytes = 0;                                                                              \
-    return success;                                                                          \
+    return nothing_needed(bytes);                                                            \
   }
 #define BLOCK_VECTORS(name)                                                        \
   Status name(Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, int* bytes) { \
-    *bytes = 0;                                                                    \
-    return success;                                                                \
+    return nothing_needed(bytes);                                                  \
   }
 #define SUM(name)                                                                                  \
   Status name(Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, \
               Any, Any, std::size_t* bytes) {                                                      \
-    *bytes = 0;                                                                                    \
-    return success;                                                                                \
+    return nothing_needed(bytes);                                                                  \
   }
 OF_ALL_TYPES(BLOCK_MATRICES, cusparse, bsrsm2_bufferSize)
 OF_ALL_TYPES(BLOCK_VECTORS, cusparse, bsrsv2_bufferSize)
@@ -273,7 +243,8 @@ Status cusparseXcsrgeam2Nnz(void* handle, int rows, int columns, Any, int of_a, 
                .elements = of_b,
                .ends = ends_b,
                .places = places_b}));
-  *elements = sum.empty() ? of_a + of_b : static_cast<int>(elements_of(sum));
+  const std::int64_t counted = sum.empty() ? std::int64_t{of_a} + of_b : elements_of(sum);
+  *elements = static_cast<int>(std::min<std::int64_t>(counted, std::numeric_limits<int>::max()));
   write<std::int32_t>(sum, ends, nullptr);
   return run(handle, "cusparseXcsrgeam2Nnz");
 }
@@ -292,8 +263,7 @@ OF_ALL_TYPES(ADD, cusparse, csrgeam2)
 
 Status cusparseSpGEMM_workEstimation(void*, Any, Any, Any, Any, Any, Any, void*, Any, Any, Any,
                                      std::size_t* bytes, void*) {
-  *bytes = 0;
-  return success;
+  return nothing_needed(bytes);
 }
 Status cusparseSpGEMM_compute(void* handle, Any, Any, Any, Any a, Any b, Any, void* c, Any, Any,
                               Any, std::size_t* bytes, void*) {
@@ -313,8 +283,6 @@ Status cusparseSpGEMM_copy(void* handle, Any, Any, Any, Any a, Any b, Any, void*
 }
 
 // Their work
-#define KERNEL(name) \
-  Status name(void* handle) { return run(handle, #name); }
 KERNEL(cusparseSpMM)
 KERNEL(cusparseSpMV)
 KERNEL(cusparseSDDMM)

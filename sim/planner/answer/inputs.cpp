@@ -47,10 +47,11 @@ void drop_unknown_kernels(const Training& training, Enumeration& all) {
     all.dropped.push_back({strategy, why});
   };
   drop(training.compiled != CompileScope::none, "torchtitan context",
-       "compiled code is not predicted with it",
+       "it is not predicted with compiled code",
        [](const Choice& choice) { return context_ranks(choice) > 1; });
-  drop(training.float8 != eager::parallel::Float8Recipe::none, "pipelines of several stages a rank",
-       "float8 is not predicted with them", [](const Choice& choice) {
+  drop(training.float8 != eager::parallel::Float8Recipe::none,
+       "pipelines with several stages a rank", "they are not predicted with float8",
+       [](const Choice& choice) {
          return choice.runtime != Runtime::native && is_pipelined(choice) &&
                 choice.pipeline.stages_per_rank > 1;
        });

@@ -81,7 +81,7 @@ std::vector<std::string> advice_where_nothing_fits(const Weighed& weighed, const
                                                    const std::stop_token& stop) {
   const auto is_refused = [](const Outcome& outcome) { return outcome.reason == Reason::refused; };
   if (!weighed.others.empty() && std::ranges::all_of(weighed.others, is_refused))
-    return {fmt::format("every way is refused, the first one because: {}",
+    return {fmt::format("every strategy is refused. The first refusal: {}",
                         weighed.others.front().text)};
   std::vector<std::string> advice;
   if (const Outcome* fastest = fastest_too_slow(weighed.others)) {

@@ -163,8 +163,8 @@ std::string compilation_remark(const Candidate& best, const Basis& basis,
     const Summary compiled = summary_of(best.choice, inputs, stop);
     const double share = compiled.step_time.seconds() / best.summary.step_time.seconds() - 1;
     return fmt::format(
-        "Compiled blocks (--compile {}) would take {} a step in place 1 where eager code takes {} "
-        "({:.1f}% {}), and need {} where it needs {}.",
+        "With compiled blocks (--compile {}) a step of place 1 takes {}, and {} as eager code "
+        "({:.1f}% {}). It needs {}, and {} as eager code.",
         name_of(training.compiled), rounded_text(compiled.step_time),
         rounded_text(best.summary.step_time), std::abs(share) * 100, share < 0 ? "less" : "more",
         rounded_text(needed_memory(compiled)), rounded_text(needed_memory(best.summary)));

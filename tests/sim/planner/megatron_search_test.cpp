@@ -13,6 +13,7 @@
 #include "sim/megatron/prediction.h"
 #include "sim/planner/megatron/layouts.h"
 #include "sim/planner/megatron/step_bounds.h"
+#include "tests/sim/planner/small_gpt.h"
 #include "traces/memory_fit.h"
 
 namespace shardscope::planner {
@@ -20,23 +21,6 @@ namespace {
 
 using megatron::Recompute;
 using megatron::Settings;
-
-Settings small_gpt() {
-  Settings s;
-  s.shape = {.family = "gpt2",
-             .hidden = 1024,
-             .layers = 4,
-             .heads = 8,
-             .kv_heads = 8,
-             .ffn = 4096,
-             .vocabulary = 32000,
-             .seq = 1024,
-             .head_size = 128};
-  s.hidden_dropout = s.attention_dropout = 0;
-  s.world = 4;
-  s.global_batch = 16;
-  return s;
-}
 
 MegatronQuestion question() {
   return {.training = small_gpt(),

@@ -15,6 +15,7 @@
 #include "sim/planner/megatron/search.h"
 #include "tests/sim/planner/answer/tiny_plan.h"
 #include "tests/sim/planner/plan_of_groups.h"
+#include "tests/sim/planner/small_gpt.h"
 
 namespace shardscope::planner {
 namespace {
@@ -127,20 +128,8 @@ TEST(StoppedSearch, BeforeItsStartItHasNoPlace) {
 
 // Megatron-LM's layouts: stopped when the first best one is shown, that one is the answer.
 TEST(StoppedSearch, OfMegatronTheAnswerHasTheBestThatWasShown) {
-  MegatronQuestion question{.training = {}, .profile = plan_of_groups(8, 16).profile, .places = 4};
-  megatron::Settings& s = question.training;
-  s.shape = {.family = "gpt2",
-             .hidden = 1024,
-             .layers = 4,
-             .heads = 8,
-             .kv_heads = 8,
-             .ffn = 4096,
-             .vocabulary = 32000,
-             .seq = 1024,
-             .head_size = 128};
-  s.hidden_dropout = s.attention_dropout = 0;
-  s.world = 4;
-  s.global_batch = 16;
+  const MegatronQuestion question{
+      .training = small_gpt(), .profile = plan_of_groups(8, 16).profile, .places = 4};
   std::stop_source source;
   std::optional<Duration> shown;
   const MegatronAnswer found = plan_megatron(question, {.on_progress =

@@ -249,7 +249,7 @@ TEST(PublishedTensorParallel, SumsThatOverlapHaveALaneOfTheirOwn) {
 /// float8 the gather moves 8-bit numbers.
 TEST(PublishedTensorParallel, TokensThatComeSecondAreCopiedAroundTheirSum) {
   const TensorParallel tensor{
-      .ranks = 4, .tokens = 2, .hidden = 8, .divides_sequence = true, .tokens_come_second = true};
+      .ranks = 4, .tokens = 2, .hidden = 8, .divides_sequence = true, .copies_tokens = true};
   const auto copied = [](const Schedule& schedule) {
     std::vector<std::int64_t> bytes;
     for (const HostAction& action : schedule.program.actions) {
@@ -273,7 +273,7 @@ TEST(PublishedTensorParallel, TokensThatComeSecondAreCopiedAroundTheirSum) {
   const Schedule rowwise = with_float8(schedule, {.casts = Float8Casts::rowwise});
   EXPECT_THAT(copied(rowwise), ::testing::ElementsAre(64, 64));
   TensorParallel first = tensor;
-  first.tokens_come_second = false;
+  first.copies_tokens = false;
   EXPECT_THAT(copied(with_tensor_parallel(norm_and_product(), first)), ::testing::IsEmpty());
 }
 
@@ -281,14 +281,14 @@ TEST(PublishedTensorParallel, AsynchronousTensorParallelismCopiesNothing) {
   PublishedRow row = small_row();
   row.source = "pytorch/torchtitan";
   row.strategy = "FSDP2 2 x TP 2 (vanilla TP)";
-  EXPECT_TRUE(published_scenario(row).tensor.tokens_come_second);
+  EXPECT_TRUE(published_scenario(row).tensor.copies_tokens);
   for (const char* words : {"FSDP2 2 x TP 2 (async TP)", "FSDP2 2 x TP2 AsyncTP"}) {
     row.strategy = words;
-    EXPECT_FALSE(published_scenario(row).tensor.tokens_come_second);
+    EXPECT_FALSE(published_scenario(row).tensor.copies_tokens);
   }
   row.source = "NVIDIA-NeMo/Megatron-Bridge";
   row.strategy = "DDP+dist.optimizer TP2";
-  EXPECT_FALSE(published_scenario(row).tensor.tokens_come_second);
+  EXPECT_FALSE(published_scenario(row).tensor.copies_tokens);
 }
 
 TEST(PublishedTensorParallel, StacksSayWhetherTheyDivideAndOverlap) {

@@ -83,7 +83,7 @@ TEST(NothingFits, AsksForNoMoreRanksWhereEveryWayIsRefused) {
   const Weighed weighed{.choices = {tiny_choice()},
                         .others = {{.choice = 0, .reason = Reason::refused, .text = "8 heads"}}};
   EXPECT_THAT(advice_where_nothing_fits(weighed, basis, {}),
-              ElementsAre("every way is refused, the first one because: 8 heads"));
+              ElementsAre("every strategy is refused. The first refusal: 8 heads"));
 }
 
 TEST(NothingFits, SaysThatNoRanksWouldDo) {
