@@ -51,10 +51,10 @@ TEST_P(ReadyCluster, MemoryIsWhatIsLeftOfTheNamesGigabytes) {
 
 TEST_P(ReadyCluster, CostsCollectivesOfANodeAndOfTwo) {
   const CollectiveModel model(profile_);
-  const int gpus = profile_.node->gpus;
+  const int gpus = profile_.node ? profile_.node->gpus : profile_.ranks_per_node;
   const CollectiveCost one = model.cost(OperationKind::all_gather, 64_MB, Ranks::up_to(gpus));
   EXPECT_GT(one.time, 0_ns);
-  if (!profile_.interconnect) return;
+  if (!profile_.interconnect && !profile_.network) return;
   const CollectiveCost two = model.cost(OperationKind::all_gather, 64_MB, Ranks::up_to(2 * gpus));
   EXPECT_GT(two.time, one.time);
   EXPECT_LE(two.use.across, 1);
