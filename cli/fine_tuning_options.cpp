@@ -31,9 +31,7 @@ std::optional<Dtype> dtype_of(const std::optional<std::string>& text, std::strin
 Dtype dtype_of_base(const FineTuningOptions& options, const std::optional<std::string>& precision,
                     const JsonValue& config) {
   if (const auto given = dtype_of(options.base_dtype, "--base-dtype")) return *given;
-  if (precision == "fp32") return Dtype::float32;
-  if (precision == "fp16_mixed") return Dtype::float16;
-  if (precision) return Dtype::bfloat16;
+  if (precision) return loaded_dtype(parse_training_precision(*precision, "--precision"));
   for (const char* key : {"dtype", "torch_dtype"})
     if (const auto value = config.find(key);
         value && value->is_string() && value->string() != "auto")
@@ -43,11 +41,6 @@ Dtype dtype_of_base(const FineTuningOptions& options, const std::optional<std::s
 
 bool prepares(const FineTuningOptions& options) {
   return options.prepare_kbit && parse_on_off(*options.prepare_kbit, "--prepare-kbit");
-}
-
-bool is_block(const Model& model, const Module& module) {
-  const std::vector<std::string>& classes = model.no_split_classes;
-  return std::find(classes.begin(), classes.end(), module.class_name) != classes.end();
 }
 
 Model with_dtype(Model model, Dtype dtype) {
@@ -109,6 +102,11 @@ void declare_fine_tuning_options(Command& command, FineTuningOptions& options) {
        "computes attention; sdpa is PyTorch, where xformers is not installed (default: off)"});
 }
 
+Dtype loaded_dtype(TrainingPrecision precision) {
+  if (precision == TrainingPrecision::fp32) return Dtype::float32;
+  return precision == TrainingPrecision::fp16_mixed ? Dtype::float16 : Dtype::bfloat16;
+}
+
 Model in_given_dtypes(const FineTuningOptions& options, Model model) {
   auto dtype = dtype_of(options.trainable_dtype, "--trainable-dtype");
   if (!dtype) dtype = dtype_of(options.base_dtype, "--base-dtype");
@@ -164,18 +162,9 @@ void apply_fine_tuning(eager::FineTuningSetup tuning,
     throw Error({.where = "--unsloth",
                  .what = "is predicted without FSDP and DeepSpeed only",
                  .way_out = "give --runtime ddp, or leave it out"});
-  if (checkpointing) {
-    const auto choice = eager::parse_checkpoint_choice(*checkpointing, "--checkpointing");
-    if (choice.selective)
-      throw Error({.where = "--checkpointing",
-                   .what = "transformers checkpoints whole blocks",
-                   .way_out = "give full, every:K or none"});
-    int number = 0;
-    for (const Module& module : tuning.base->modules)
-      if (choice.every > 0 && is_block(*tuning.base, module) && number++ % choice.every == 0)
-        tuning.checkpointed_layers.push_back(module.name);
-    tuning.input_gradients = !tuning.checkpointed_layers.empty();
-  }
+  if (checkpointing)
+    eager::set_checkpointing(eager::parse_checkpoint_choice(*checkpointing, "--checkpointing"),
+                             tuning);
   eager::set_fine_tuning(std::move(tuning), setup);
 }
 

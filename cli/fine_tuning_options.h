@@ -9,6 +9,7 @@
 #include "cli/job_options.h"
 #include "core/format/json_reader.h"
 #include "core/model/model.h"
+#include "core/pytorch/plans/runtime_request.h"
 #include "core/pytorch/runtimes/training/training_setup.h"
 
 namespace shardscope {
@@ -27,6 +28,9 @@ std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& op
                                                      const JobOptions& job, const Model& model,
                                                      const JsonValue& config,
                                                      std::vector<std::string>& assumed);
+
+/// What the weights of a base are loaded in where only the training's precision is known.
+Dtype loaded_dtype(TrainingPrecision precision);
 
 /// The model as --base-dtype has it loaded, and as --trainable-dtype casts it: a model without
 /// adapters trains as a whole.

@@ -283,11 +283,22 @@ class Resolver {
     PytorchOptions pytorch = options_.pytorch;
     // Its loop computes the loss after the model, and says itself what it compiles and casts.
     if (is_torchtitan_alone()) pytorch.compile = pytorch.float8 = std::nullopt;
+    set_base_dtype(pytorch.fine_tuning);
     return resolve_pytorch_scenario({.job = job,
                                      .sharding = sharding,
                                      .pytorch = pytorch,
                                      .place = place,
                                      .gpu = gpu_of(profile_)});
+  }
+
+  /// All ways have one base. It is loaded as `simulate` loads it where one precision is weighed.
+  void set_base_dtype(FineTuningOptions& tuning) const {
+    if (!tuning.peft || tuning.base_dtype || options_.has_file()) return;
+    std::vector<TrainingPrecision> precisions = options_.asked_precisions();
+    if (precisions.empty())
+      precisions = {profile_.device == "cpu" ? TrainingPrecision::fp32
+                                             : TrainingPrecision::bf16_mixed};
+    if (precisions.size() == 1) tuning.base_dtype = name_of(loaded_dtype(precisions.front()));
   }
 
   /// Those of a range that share the tokens of a step evenly; the others are said.

@@ -33,19 +33,21 @@ constexpr int most_micro_batches = 8;
 constexpr int most_micro_batches_of_stages = 32;
 
 /// As all places have them, whether an option or a file says so.
-PytorchOptions with_kernels_of(const planner::Training& training, PytorchOptions options) {
+PytorchOptions with_settings_of(const planner::Training& training, PytorchOptions options) {
   const auto or_none = [](std::string_view name) {
     return name.empty() ? std::nullopt : std::optional<std::string>(name);
   };
   options.compile = or_none(name_of(training.compiled));
   options.float8 = or_none(name_of(training.float8));
+  if (training.fine_tuning)
+    options.fine_tuning.base_dtype = name_of(training.fine_tuning->base->dtype);
   return options;
 }
 
 /// From which `simulate --job` makes the same prediction.
 void leave_job_of_place(const RunFolder& folder, const planner::Choice& choice,
                         const planner::Inputs& inputs, PlanOptions& options) {
-  PytorchOptions pytorch = with_kernels_of(inputs.question.training, options.pytorch);
+  PytorchOptions pytorch = with_settings_of(inputs.question.training, options.pytorch);
   if (choice.runtime == Runtime::native) pytorch.compile = pytorch.float8 = std::nullopt;
   const JobSettings settings{options.job, options.sharding, pytorch, options.cluster};
   const int world = planner::world_of(choice);
@@ -60,6 +62,8 @@ void leave_job_of_place(const RunFolder& folder, const planner::Choice& choice,
     return leave_job(folder, std::move(job), world, settings, std::nullopt);
   }
   options.job.precision = name_of(choice.precision);
+  options.sharding.use_orig_params =
+      choice.runtime == Runtime::fsdp1 && planner::keeps_original_parameters(inputs.model);
   options.sharding.choice = fs::relative(folder.predicted_choice(), folder.root).string();
   leave_job(folder, std::move(job), world, settings, choice);
 }

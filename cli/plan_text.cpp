@@ -386,11 +386,14 @@ std::string given_text(const planner::Answer& answer, const Painter& painter) {
   return text + "\n";
 }
 
+std::string_view why_no_place(const planner::Answer& answer) {
+  if (answer.interrupted && answer.advice.empty()) return "interrupted before anything was found";
+  const auto is_refused = [](const planner::Way& way) { return way.outcome == "refused"; };
+  return std::ranges::all_of(answer.ways, is_refused) ? "nothing can be predicted" : "nothing fits";
+}
+
 std::string nothing_fits_text(const planner::Answer& answer, const Painter& painter) {
-  std::string text = painter(Paint::bad, answer.interrupted && answer.advice.empty()
-                                             ? "interrupted before anything was found"
-                                             : "nothing fits") +
-                     "\n";
+  std::string text = painter(Paint::bad, why_no_place(answer)) + "\n";
   for (const std::string& line : answer.advice) text += "  " + line + "\n";
   return text;
 }

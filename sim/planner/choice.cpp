@@ -204,6 +204,10 @@ std::string settings_text(const Choice& choice) {
   return text_of(choice).substr(strategy_text(choice).size() + std::string_view(", ").size());
 }
 
+bool keeps_original_parameters(const Model& model) {
+  return !std::ranges::all_of(model.parameters, &Parameter::trainable);
+}
+
 RuntimeRequest runtime_request(const Choice& choice, const Model& model) {
   const bool zero = choice.runtime == Runtime::deepspeed;
   RuntimeRequest request{.runtime = choice.runtime,
@@ -215,8 +219,22 @@ RuntimeRequest runtime_request(const Choice& choice, const Model& model) {
   if (zero && is_hybrid(choice.sharding)) request.sharding = ShardingStrategy::full_shard;
   if (!zero && is_hybrid(choice.sharding)) request.mesh = choice.mesh;
   request.ranks_per_node = choice.mesh.shard;
+  request.use_original_parameters = keeps_original_parameters(model);
   return request;
 }
+
+namespace {
+
+/// accelerate wraps FSDP's blocks in checkpoints. Without FSDP transformers checkpoints its layers.
+void apply_fine_tuning(const Choice& choice, eager::FineTuningSetup tuning,
+                       eager::TrainingSetup& setup) {
+  const bool wrapped = choice.runtime == Runtime::fsdp1 || choice.runtime == Runtime::fsdp2;
+  eager::set_checkpointing(wrapped ? eager::CheckpointChoice{} : choice.checkpointing, tuning);
+  if (!wrapped) setup.checkpointing = {};
+  eager::set_fine_tuning(std::move(tuning), setup);
+}
+
+}  // namespace
 
 eager::TrainingSetup training_setup(const Choice& choice, const Model& model,
                                     const Training& training) {
@@ -238,7 +256,7 @@ eager::TrainingSetup training_setup(const Choice& choice, const Model& model,
   if (auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup.runtime))
     apply(choice, training, *zero);
   if (training.through_accelerate) pass_through_accelerate(setup);
-  if (training.fine_tuning) eager::set_fine_tuning(*training.fine_tuning, setup);
+  if (training.fine_tuning) apply_fine_tuning(choice, *training.fine_tuning, setup);
   setup.compiled = training.compiled;
   setup.float8 = eager::parallel::float8_settings(
       training.float8, std::holds_alternative<eager::Fsdp2Setup>(setup.runtime));

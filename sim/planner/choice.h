@@ -108,6 +108,9 @@ struct Training {
   eager::parallel::Float8Recipe float8 = eager::parallel::Float8Recipe::none;
 };
 
+/// FSDP1's use_orig_params: a flat parameter without it is frozen or trained as a whole.
+bool keeps_original_parameters(const Model& model);
+
 /// Of PyTorch's runtimes and DeepSpeed. Throws as eager::requested_setup does.
 eager::TrainingSetup training_setup(const Choice& choice, const Model& model,
                                     const Training& training);

@@ -177,7 +177,7 @@ class Enumerator {
         for (const int blocks : units_of(runtime))
           for (const Prefetch prefetch : prefetches_of(runtime, sharding, blocks))
             for (const Offload offload : offloads_of(runtime, sharding))
-              for (const eager::CheckpointChoice& checkpointing : checkpointings()) {
+              for (const eager::CheckpointChoice& checkpointing : checkpointings(runtime)) {
                 if (shares_with_nobody(sharding, offload)) continue;
                 add_batches({.runtime = runtime,
                              .sharding = sharding,
@@ -242,9 +242,13 @@ class Enumerator {
     return result;
   }
 
-  std::vector<eager::CheckpointChoice> checkpointings() const {
+  /// transformers, which checkpoints a fine-tuned model's layers without FSDP, has none selective.
+  std::vector<eager::CheckpointChoice> checkpointings(Runtime runtime) const {
     if (blocks_ == 0) return {{}};
-    std::vector<eager::CheckpointChoice> result{{}, {.every = 1}, {.every = 1, .selective = true}};
+    std::vector<eager::CheckpointChoice> result{{}, {.every = 1}};
+    const bool is_fsdp = runtime == Runtime::fsdp1 || runtime == Runtime::fsdp2;
+    if (!question_.training.fine_tuning || is_fsdp)
+      result.push_back({.every = 1, .selective = true});
     for (int every = 2; every < blocks_; every *= 2) result.push_back({.every = every});
     return result;
   }

@@ -46,7 +46,7 @@ PortableStrategy portable(const Choice& choice, const WrittenFrom& from) {
   if (choice.offload == Offload::all) strategy.offload_parameters = OffloadDevice::cpu;
   if (choice.runtime == Runtime::ddp) strategy.state_dict = StateDict::full;
   if (choice.runtime == Runtime::fsdp1) {
-    strategy.use_original_parameters = false;
+    strategy.use_original_parameters = keeps_original_parameters(from.model);
     if (choice.prefetch == Prefetch::none || choice.prefetch == Prefetch::post)
       strategy.backward_prefetch =
           choice.prefetch == Prefetch::none ? BackwardPrefetch::none : BackwardPrefetch::post;

@@ -499,6 +499,30 @@ TEST_F(Plan, RefusesFloat8OnOlderGpus) {
                 HasSubstr("compute capability 8.0, and float8 needs 8.9"));
 }
 
+// Adapters: one base for all ways, of whose blocks transformers checkpoints its own without FSDP.
+// FSDP1 has to keep the original parameters, and holds one dtype in a unit.
+TEST_F(Plan, PlacesOfAdaptersSimulateToTheSameFigures) {
+  workplace_.write("llama.json", small_llama);
+  const std::string asked =
+      "plan --model llama.json --cluster h100_sxm --world 2 --tokens-per-batch 512 --seq 128 "
+      "--places 5 --objective memory -o plans/l ";
+  for (const std::string more :
+       {"--runtime ddp,deepspeed --peft r=4,targets=all-linear --quantization nf4",
+        "--runtime fsdp1,fsdp2 --peft r=4,targets=all-linear --precision fp32",
+        "--runtime ddp --peft r=4,targets=all-linear --precision fp32,bf16_mixed"}) {
+    std::string texts;
+    const Json plan = answer(asked + more);
+    for (const Json& place : plan["candidates"]) {
+      texts += place["text"].get<std::string>() + "\n";
+      const Json simulated =
+          answer("simulate --job plans/l/" + place["folder"].get<std::string>() + "/job.json");
+      EXPECT_EQ(simulated["step_time_ns"], place["step_time_ns"]) << place["text"];
+      EXPECT_EQ(simulated["memory"], place["memory"]) << place["text"];
+    }
+    EXPECT_THAT(texts, AllOf(HasSubstr("checkpointing"), HasSubstr(more.substr(10, 3)))) << more;
+  }
+}
+
 // torchao's layers are not known under FSDP1.
 TEST_F(Plan, RefusesFloat8WhereItIsNotPredicted) {
   workplace_.write("llama.json", small_llama);

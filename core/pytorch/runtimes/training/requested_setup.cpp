@@ -174,4 +174,13 @@ CheckpointSetup checkpointing_of(const shardscope::Model& model, const Checkpoin
   return setup;
 }
 
+void set_checkpointing(const CheckpointChoice& choice, FineTuningSetup& tuning) {
+  if (choice.selective)
+    throw Error({.where = "--checkpointing",
+                 .what = "transformers checkpoints whole blocks",
+                 .way_out = "give full, every:K or none"});
+  tuning.checkpointed_layers = checkpointing_of(*tuning.base, choice).modules;
+  tuning.input_gradients = !tuning.checkpointed_layers.empty();
+}
+
 }  // namespace shardscope::eager

@@ -31,5 +31,8 @@ CheckpointChoice parse_checkpoint_choice(std::string_view text, std::string_view
 std::function<bool(const Operator&)> all_but_core_attention();
 /// Blocks are the numbered modules among the classes that the model is not to be split below.
 CheckpointSetup checkpointing_of(const shardscope::Model& model, const CheckpointChoice& choice);
+/// transformers' gradient_checkpointing_enable on the base of a model that is fine-tuned. Throws
+/// Error where the choice is selective.
+void set_checkpointing(const CheckpointChoice& choice, FineTuningSetup& tuning);
 
 }  // namespace shardscope::eager

@@ -351,7 +351,11 @@ std::unique_ptr<Float8Layers> float8_layers(Module& root, const TrainingSetup& s
   const auto* fsdp2 = std::get_if<Fsdp2Setup>(&setup.runtime);
   const bool plain = std::holds_alternative<PlainSetup>(setup.runtime) ||
                      std::holds_alternative<ddp::Options>(setup.runtime);
-  if (setup.fine_tuning || (!plain && (fsdp2 == nullptr || fsdp2->mesh.size() > 1)))
+  if (setup.fine_tuning)
+    throw Error({.where = "float8",
+                 .what = "is not predicted beside adapters",
+                 .way_out = "leave float8 out, or train without --peft"});
+  if (!plain && (fsdp2 == nullptr || fsdp2->mesh.size() > 1))
     throw Error({.where = "float8",
                  .what = "float8 is predicted on one device, under DDP and under FSDP2 on one axis",
                  .way_out = "choose one of these, or bf16, which needs more memory"});
