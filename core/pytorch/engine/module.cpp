@@ -45,7 +45,16 @@ Module& Module::child(std::string_view own_name) const {
 }
 
 Tensor& Module::parameter(std::string_view own_name) {
-  return find(*this, parameters, "parameter", own_name);
+  Tensor& found = find(*this, parameters, "parameter", own_name);
+  if (before_read && found) before_read(found);
+  return found;
+}
+
+Tensor Module::read(std::size_t place) const {
+  if (place >= parameters.size()) return {};
+  const Tensor& tensor = parameters[place].tensor;
+  if (before_read && tensor) before_read(tensor);
+  return tensor;
 }
 
 Tensor& Module::buffer(std::string_view own_name) {

@@ -60,11 +60,15 @@ class Module {
   /// the forward ends by an exception.
   std::vector<ForwardHook> always_forward_hooks;
   std::vector<ForwardHook> forward_hooks;
+  /// ZeROOrderedDict: called with a parameter that code outside the module's hooks may read.
+  std::function<void(const Tensor&)> before_read;
 
   /// By own name; Error if there is none.
   Module& child(std::string_view own_name) const;
   Tensor& parameter(std::string_view own_name);
   Tensor& buffer(std::string_view own_name);
+  /// The parameter at that place, as `module.weight` reads it; None if there are fewer.
+  Tensor read(std::size_t place) const;
 };
 
 /// nn.Module._call_impl: hooks and forward. Arguments live until it returns.

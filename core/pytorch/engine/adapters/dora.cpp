@@ -46,7 +46,7 @@ namespace {
 
 /// get_lora_weight: through the layers' own forwards, because of FSDP.
 Tensor lora_weight(Session& s, const LoraParts& parts) {
-  const Tensor& a = adapter_weight(parts.a);
+  const Tensor a = adapter_weight(parts.a);
   // Of a shard PEFT asks for a second size, which raises.
   if (a.sizes().size() != 2)
     throw Error({.where = "DoRA",
@@ -71,7 +71,7 @@ Tensor extra_output(Session& s, Module& me, const Around& around, const Tensor& 
   const LoraParts parts(around.layer);
   const auto& quantized = around.quantized;
   Tensor update = to(s, lora_weight(s, parts), x.dtype());
-  const Tensor& kept = parts.base.parameters[0].tensor;
+  const Tensor kept = parts.base.read(0);
   const bool is_parameter = !quantized && kept.dtype() == x.dtype();
   Tensor weight = quantized ? quantized->dequantized(s, kept) : kept;
   weight = to(s, weight, x.dtype());
@@ -81,7 +81,7 @@ Tensor extra_output(Session& s, Module& me, const Around& around, const Tensor& 
   Tensor scale = view(s, div(s, me.parameters[0].tensor, norm), {1, -1});
   Tensor lora = call_one(s, parts.a, {x});
   lora = call_one(s, parts.b, {std::move(lora)});
-  const Tensor bias = parts.base.parameters.size() > 1 ? parts.base.parameters[1].tensor : Tensor();
+  const Tensor bias = parts.base.read(1);
   if (!base_result)
     base_result = linear(s, x, turned_weight(s, weight, around.turned, is_parameter), Tensor());
   else if (bias)

@@ -361,10 +361,10 @@ void name_modules(Module& root) {
   name_all(root, "", next);
 }
 
-const Tensor& adapter_weight(const Module& adapter) {
+Tensor adapter_weight(const Module& adapter) {
   const Module* module = &adapter;
   while (!module->children.empty()) module = module->children.front().module.get();
-  return module->parameters[0].tensor;
+  return module->read(0);
 }
 
 LoraParts::LoraParts(Module& layer)

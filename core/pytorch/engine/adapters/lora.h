@@ -33,7 +33,7 @@ void require_input_gradients(Module& input_embedding);
 
 /// The weight of lora_A or lora_B. One that a runtime has put around an adapter hands on what it is
 /// asked for (FullyShardedDataParallel.__getattr__).
-const Tensor& adapter_weight(const Module& adapter);
+Tensor adapter_weight(const Module& adapter);
 
 /// The adapter's own modules of a LoRA layer, as forwards use them.
 struct LoraParts {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/engine.h"
 #include "core/pytorch/runtimes/common/collectives.h"
 
 namespace shardscope::eager::deepspeed {
@@ -96,15 +97,22 @@ void Coordinator::fetch(const FetchedModule& module, bool forward) {
   for (const std::size_t p : module.parameters)
     if (parameters_[p].status == GatherStatus::not_available) missing.push_back(p);
   if (!missing.empty()) gather(module.parameters);
-  wait_for(module);
+  wait_for(module, forward);
   if (trace_ == TraceMode::complete) prefetch(module);
   ++step_;
 }
 
-void Coordinator::wait_for(const FetchedModule& module) {
+void Coordinator::wait_for(const FetchedModule& module, bool forward) {
   Session& s = setup_.s;
+  const bool recomputes = forward && s.engine().graph_task_id() != -1 && !in_backward_.empty();
   for (const std::size_t p : module.parameters) {
     parameters_[p].active_modules.insert(module.id);
+    // Frozen parameters have no hook of their own that lets go of them.
+    if (recomputes && !parameters_[p].parameter.requires_grad()) {
+      const int owner = in_backward_.back()->id;
+      recomputed_[owner].insert(p);
+      parameters_[p].active_modules.insert(owner);
+    }
     const auto found = inflight_.find(p);
     if (found == inflight_.end()) continue;
     const OnStream on_stream(s, stream_);
@@ -192,14 +200,30 @@ ParameterIndices Coordinator::releasable(const FetchedModule& module) const {
   return {chosen.begin(), chosen.end()};
 }
 
+/// The module's own parameters, and behind them those that were recomputed inside its backward.
+ParameterIndices Coordinator::with_recomputed(const FetchedModule& module) {
+  ParameterIndices all = module.parameters;
+  const auto found = recomputed_.find(module.id);
+  if (found == recomputed_.end()) return all;
+  all.insert(all.end(), found->second.begin(), found->second.end());
+  recomputed_.erase(found);
+  return all;
+}
+
 void Coordinator::release(const FetchedModule& module, bool forward) {
   std::vector<GatherStatus> before;
   for (const std::size_t p : module.parameters) before.push_back(parameters_[p].status);
   {
     const Visiting visiting = setup_.visiting(Site::release, module.module);
-    const ParameterIndices chosen = releasable(module);
-    if (!forward) std::erase(in_backward_, &module);
-    for (const std::size_t p : module.parameters) {
+    ParameterIndices chosen = releasable(module);
+    ParameterIndices held = module.parameters;
+    if (!forward) {
+      std::erase(in_backward_, &module);
+      held = with_recomputed(module);
+      for (std::size_t i = module.parameters.size(); i < held.size(); ++i)
+        if (!parameters_[held[i]].persistent) chosen.push_back(held[i]);
+    }
+    for (const std::size_t p : held) {
       parameters_[p].active_modules.erase(module.id);
       if (std::find(chosen.begin(), chosen.end(), p) != chosen.end()) release(p);
     }
@@ -222,7 +246,7 @@ void Coordinator::release_leftovers() {
   while (!in_backward_.empty()) {
     const FetchedModule& module = *in_backward_.back();
     in_backward_.pop_back();
-    for (const std::size_t p : module.parameters) {
+    for (const std::size_t p : with_recomputed(module)) {
       parameters_[p].active_modules.erase(module.id);
       if (!parameters_[p].persistent) release(p);
     }

@@ -46,7 +46,8 @@ class Coordinator {
   void prologue(const FetchedModule& module);
   void clean_inflight();
   void same_on_all_ranks(std::int64_t numbers);
-  void wait_for(const FetchedModule& module);
+  void wait_for(const FetchedModule& module, bool forward);
+  ParameterIndices with_recomputed(const FetchedModule& module);
   void prefetch(const FetchedModule& module);
   void gather(const ParameterIndices& parameters);
   void release(std::size_t parameter);
@@ -65,6 +66,8 @@ class Coordinator {
   std::int64_t available_elements_ = 0;
   std::map<std::size_t, std::shared_ptr<GatherHandle>> inflight_;
   std::vector<const FetchedModule*> in_backward_;
+  /// ds_recompute_parameters, by ds_id: what checkpoints gathered inside the module's backward.
+  std::map<int, std::set<std::size_t>> recomputed_;
   std::deque<EventId> fetch_events_;
 };
 

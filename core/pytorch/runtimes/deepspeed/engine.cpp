@@ -90,7 +90,9 @@ bool Engine::at_boundary() const { return (micro_steps_ + 1) % settings_.accumul
 
 Tensors Engine::forward(Arguments arguments) {
   optimizer_->start_forward();
-  return call(s_, model_, std::move(arguments));
+  Tensors outputs = call(s_, model_, std::move(arguments));
+  optimizer_->end_forward();
+  return outputs;
 }
 
 void Engine::backward(const Tensor& loss) {

@@ -157,13 +157,14 @@ void PartitionedOptimizer::point_partitions() {
 }
 
 void PartitionedOptimizer::register_module_hooks(Module& model) {
-  std::map<const TensorImpl*, std::size_t> index_of;  // looked up, never walked
+  // Looked up, never walked.
+  const auto index_of = std::make_shared<std::map<const TensorImpl*, std::size_t>>();
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    index_of[parameters_[i].parameter.impl()] = i;
+    (*index_of)[parameters_[i].parameter.impl()] = i;
   const auto own = [&](const Module& module) {
     ParameterIndices indices;
     for (const Module::NamedTensor& named : module.parameters)
-      if (named.tensor) indices.push_back(index_of.at(named.tensor.impl()));
+      if (named.tensor) indices.push_back(index_of->at(named.tensor.impl()));
     return indices;
   };
   const auto hook = [&](const auto& self, Module& module) -> void {
@@ -171,13 +172,18 @@ void PartitionedOptimizer::register_module_hooks(Module& model) {
     Hooked& hooked = hooked_.emplace_back(
         Hooked{.fetched = {.id = id, .module = &module, .parameters = own(module)}});
     for (const Module::Child& child : module.children) self(self, *child.module);
+    module.before_read = [this, index_of](const Tensor& parameter) {
+      gather_what_is_read(index_of->at(parameter.impl()));
+    };
     module.forward_pre_hooks.push_back([this, &hooked](Session& s, Module&, Arguments&) {
       const NoGrad no_grad(s);
+      forwards_.push_back(&hooked);
       coordinator_.fetch(hooked.fetched, true);
     });
     module.forward_hooks.push_back(
         [this, &hooked](Session& s, Module&, const Arguments&, Tensors&) {
           const NoGrad no_grad(s);
+          forwards_.pop_back();
           coordinator_.release(hooked.fetched, true);
         });
     module.forward_hooks.push_back(
@@ -189,6 +195,16 @@ void PartitionedOptimizer::register_module_hooks(Module& model) {
     });
   };
   hook(hook, model);
+}
+
+/// ZeROOrderedDict: a parameter that is read and not there is gathered. From then on it is one of
+/// the module in whose forward that was.
+void PartitionedOptimizer::gather_what_is_read(std::size_t parameter) {
+  if (!in_forward_ || parameters_[parameter].status != GatherStatus::not_available) return;
+  ParameterIndices& own = forwards_.back()->fetched.parameters;
+  const auto at = std::lower_bound(own.begin(), own.end(), parameter);
+  if (at == own.end() || *at != parameter) own.insert(at, parameter);
+  parameters_.gather_now({parameter});
 }
 
 /// PreBackwardFunctionForModule: its backward runs before the module's.
@@ -246,6 +262,7 @@ void PartitionedOptimizer::register_gradient_hooks() {
 void PartitionedOptimizer::start_forward() {
   if (epilogue_ran_) ++micro_step_;
   epilogue_ran_ = false;
+  in_forward_ = true;
 }
 
 std::vector<HeldTensor> PartitionedOptimizer::held() const {

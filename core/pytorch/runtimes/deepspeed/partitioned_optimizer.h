@@ -18,6 +18,7 @@ class PartitionedOptimizer final : public ZeroOptimizerBase {
                        const ProcessGroup* secondary);
 
   void start_forward() override;
+  void end_forward() override { in_forward_ = false; }
   Tensor scale(const Tensor& loss) override;
   void end_backward() override;
   void step() override;
@@ -45,6 +46,7 @@ class PartitionedOptimizer final : public ZeroOptimizerBase {
   void initialize_states();
   void point_partitions();
   void register_module_hooks(Module& module);
+  void gather_what_is_read(std::size_t parameter);
   void hook_inputs(Session& s, Hooked& hooked, Arguments& arguments);
   void hook_outputs(Session& s, Hooked& hooked, Tensors& outputs);
   void register_gradient_hooks();
@@ -70,7 +72,9 @@ class PartitionedOptimizer final : public ZeroOptimizerBase {
   const ProcessGroup& world_;
   PartitionedParameters parameters_;
   Coordinator coordinator_;
-  std::deque<Hooked> hooked_;  ///< addresses stay
+  std::deque<Hooked> hooked_;      ///< addresses stay
+  std::vector<Hooked*> forwards_;  ///< FWD_MODULE_STACK
+  bool in_forward_ = false;        ///< of the model
   std::vector<SubGroup> sub_groups_;
   ParameterIndices persistent_;
   StreamId reduce_stream_;

@@ -59,6 +59,7 @@ class ZeroOptimizerBase {
   virtual ~ZeroOptimizerBase() = default;
 
   virtual void start_forward() = 0;  ///< clear_backward_seen_flag
+  virtual void end_forward() {}      ///< _forward_epilogue
   virtual void start_backward() {}   ///< backward_prologue
   /// scale_if_loss: multiplied by the loss scale, also where that is 1.
   virtual Tensor scale(const Tensor& loss) = 0;

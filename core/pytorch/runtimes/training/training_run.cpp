@@ -331,18 +331,6 @@ void check_adaptive_rank(const TrainingSetup& setup) {
                  .way_out = "choose one of these, or LoRA"});
 }
 
-/// DeepSpeed runs it: what a forward reads of another module's parameters is gathered then
-/// (ZeROOrderedDict), which is not ported.
-void check_dora(const TrainingSetup& setup) {
-  const auto* zero = std::get_if<DeepSpeedSetup>(&setup.runtime);
-  if (zero == nullptr || zero->settings.stage < 3 || !setup.fine_tuning ||
-      !setup.fine_tuning->adapter || !setup.fine_tuning->adapter->dora)
-    return;
-  throw Error({.where = "DoRA",
-               .what = "is not predicted under ZeRO-3, which gathers adapters when DoRA reads them",
-               .way_out = "choose ZeRO-1 or ZeRO-2, or LoRA"});
-}
-
 /// Null where nothing is in float8.
 std::unique_ptr<Float8Layers> float8_layers(Module& root, const TrainingSetup& setup,
                                             const ProcessGroups& groups) {
@@ -406,7 +394,6 @@ TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonV
   check_bounds(setup.loop, given.parameters.size());
   check_packed(setup);
   check_adaptive_rank(setup);
-  check_dora(setup);
   shardscope::Model model = with_trainable_in(given, setup.trainable_dtype);
   const Device made_on = place_of_making(setup);
   const bool elsewhere = made_on != s.settings.device;
