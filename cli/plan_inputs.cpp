@@ -291,13 +291,15 @@ class Resolver {
                                      .gpu = gpu_of(profile_)});
   }
 
+  TrainingPrecision usual_precision() const {
+    return profile_.device == "cpu" ? TrainingPrecision::fp32 : TrainingPrecision::bf16_mixed;
+  }
+
   /// All ways have one base. It is loaded as `simulate` loads it where one precision is weighed.
   void set_base_dtype(FineTuningOptions& tuning) const {
     if (!tuning.peft || tuning.base_dtype || options_.has_file()) return;
     std::vector<TrainingPrecision> precisions = options_.asked_precisions();
-    if (precisions.empty())
-      precisions = {profile_.device == "cpu" ? TrainingPrecision::fp32
-                                             : TrainingPrecision::bf16_mixed};
+    if (precisions.empty()) precisions = {usual_precision()};
     if (precisions.size() == 1) tuning.base_dtype = name_of(loaded_dtype(precisions.front()));
   }
 
@@ -345,11 +347,11 @@ class Resolver {
     if (inputs.given) {
       precisions = {precision_of(inputs.given->training)};
     } else if (profile_.device == "cpu") {
-      precisions = {TrainingPrecision::fp32};
+      precisions = {usual_precision()};
     } else {
-      precisions = {TrainingPrecision::bf16_mixed, TrainingPrecision::fp32};
-      // The base is loaded in one dtype.
-      if (inputs.question.training.fine_tuning) precisions.pop_back();
+      precisions = {usual_precision()};
+      // The base of adapters is loaded in one dtype.
+      if (!inputs.question.training.fine_tuning) precisions.push_back(TrainingPrecision::fp32);
       std::erase_if(precisions, [&](TrainingPrecision precision) {
         return !has_steps_for(inputs.model, precision);
       });

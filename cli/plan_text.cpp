@@ -389,7 +389,8 @@ std::string given_text(const planner::Answer& answer, const Painter& painter) {
 std::string_view why_no_place(const planner::Answer& answer) {
   if (answer.interrupted && answer.advice.empty()) return "interrupted before anything was found";
   const auto is_refused = [](const planner::Way& way) { return way.outcome == "refused"; };
-  return std::ranges::all_of(answer.ways, is_refused) ? "nothing can be predicted" : "nothing fits";
+  const bool all_refused = !answer.ways.empty() && std::ranges::all_of(answer.ways, is_refused);
+  return all_refused ? "nothing can be predicted" : "nothing fits";
 }
 
 std::string nothing_fits_text(const planner::Answer& answer, const Painter& painter) {

@@ -523,6 +523,17 @@ TEST_F(Plan, PlacesOfAdaptersSimulateToTheSameFigures) {
   }
 }
 
+// A base in bfloat16 with adapters in float32: FSDP1 flattens one dtype only.
+TEST_F(Plan, SaysWhereEveryWayIsRefused) {
+  workplace_.write("llama.json", small_llama);
+  const Outcome outcome = workplace_.run(
+      "plan --model llama.json --cluster h100_sxm --world 2 --tokens-per-batch 512 --seq 128 "
+      "--runtime fsdp1 --peft r=4,targets=all-linear --precision bf16_mixed");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("nothing can be predicted"), HasSubstr("(bfloat16)"),
+                                    Not(HasSubstr("\nnothing fits"))));
+}
+
 // torchao's layers are not known under FSDP1.
 TEST_F(Plan, RefusesFloat8WhereItIsNotPredicted) {
   workplace_.write("llama.json", small_llama);

@@ -18,7 +18,9 @@ const std::filesystem::path data = std::filesystem::path(SOURCE_ROOT) / "tests/d
 std::string option_of(const std::string& kind) {
   if (kind.empty()) return {};
   if (kind == "liger") return " --liger fused_linear_cross_entropy";
-  return " --peft r=8,targets=q_proj+v_proj+down_proj" + std::string(kind == "dora" ? ",dora" : "");
+  const std::string targets =
+      kind.ends_with("-embedding") ? "embed_tokens+q_proj" : "q_proj+v_proj+down_proj";
+  return " --peft r=8,targets=" + targets + (kind.starts_with("dora") ? ",dora" : "");
 }
 
 // A scalar more lives here in some: the allocator's smallest block has 512 bytes.

@@ -4,8 +4,8 @@
 usage: shardscope record --cluster h100_sxm --world 8 --rank 0 -o R -- torchrun --nproc-per-node 8 deepspeed_memory.py CONFIG_FOLDER
            DEEPSPEED.json BATCH SEQ CHECKPOINTING [KIND]
 
-CHECKPOINTING none, full. KIND liger (its fused loss), lora or dora (rank 8 on q_proj, v_proj and down_proj). Prints one line of
-JSON: allocated and reserved bytes at the peak of each step. The same beside it:
+CHECKPOINTING none, full. KIND liger (its fused loss), lora or dora (rank 8 on q_proj, v_proj and down_proj), lora-embedding or
+dora-embedding (on embed_tokens and q_proj). A loss lives until the next one; on 2026-11-28 it was deleted before. Prints one line of JSON: allocated and reserved bytes at the peak of each step. The same beside it:
 shardscope simulate --deepspeed DEEPSPEED.json --model CONFIG_FOLDER --world 8 --batch BATCH --seq SEQ --attention flash
 """
 import json
@@ -22,8 +22,8 @@ from transformers.integrations import HfDeepSpeedConfig
 
 def adapted(model, kind):
     import peft
-    return peft.get_peft_model(model, peft.LoraConfig(r=8, target_modules=["q_proj", "v_proj", "down_proj"],
-                                                      use_dora=kind == "dora"))
+    targets = ["embed_tokens", "q_proj"] if kind.endswith("-embedding") else ["q_proj", "v_proj", "down_proj"]
+    return peft.get_peft_model(model, peft.LoraConfig(r=8, target_modules=targets, use_dora=kind.startswith("dora")))
 
 
 def fuse_loss(config):
@@ -47,10 +47,10 @@ def main():
         fuse_loss(config)
     zero3 = settings["zero_optimization"]["stage"] == 3
     # PEFT gathers, and transformers enters zero.Init, where it is there.
-    known = HfDeepSpeedConfig(settings) if zero3 and kind == "dora" else None
+    known = HfDeepSpeedConfig(settings) if zero3 and kind.startswith("dora") else None
     with deepspeed.zero.Init(config_dict_or_path=settings, enabled=zero3 and known is None):
         model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa", dtype=torch.float32)
-    if kind in ("lora", "dora"):
+    if kind.startswith(("lora", "dora")):
         model = adapted(model, kind)
     model.train()
     if checkpointing == "full":

@@ -60,7 +60,7 @@ class Module {
   /// the forward ends by an exception.
   std::vector<ForwardHook> always_forward_hooks;
   std::vector<ForwardHook> forward_hooks;
-  /// ZeROOrderedDict: called with a parameter that code outside the module's hooks may read.
+  /// ZeROOrderedDict: called with a parameter before other code than the module's runtime reads it.
   std::function<void(const Tensor&)> before_read;
 
   /// By own name; Error if there is none.

@@ -81,10 +81,9 @@ Tensor extra_output(Session& s, Module& me, const Around& around, const Tensor& 
   Tensor scale = view(s, div(s, me.parameters[0].tensor, norm), {1, -1});
   Tensor lora = call_one(s, parts.a, {x});
   lora = call_one(s, parts.b, {std::move(lora)});
-  const Tensor bias = parts.base.read(1);
   if (!base_result)
     base_result = linear(s, x, turned_weight(s, weight, around.turned, is_parameter), Tensor());
-  else if (bias)
+  else if (const Tensor bias = parts.base.read(1))
     base_result = sub(s, base_result, bias);
   Tensor of_base = mul(s, sub(s, scale, 1), base_result);
   Tensor of_lora = mul(s, scale, lora);

@@ -19,9 +19,7 @@ constexpr double any_scaling = 0.5;
 
 constexpr const char* dicts[] = {"lora_embedding_A", "lora_embedding_B"};
 
-Tensor& adapter_of(Module& layer, const char* dict) {
-  return layer.child(dict).parameters[0].tensor;
-}
+Tensor adapter_of(const Module& layer, const char* dict) { return layer.child(dict).read(0); }
 
 /// Null: the layer is plain LoRA's.
 Module* magnitude_of(Module& layer) {
@@ -48,17 +46,20 @@ Tensors plain_forward(Session& s, Module& me, const Arguments& arguments) {
   return {to(s, result, given)};
 }
 
-/// DoraEmbeddingLayer.forward: the scale of each column, and the update by it.
-std::pair<Tensor, Tensor> magnitude_forward(Session& s, Module& magnitude, const Tensor& weight,
-                                            const Tensor& indices, const Tensor& a,
-                                            const Tensor& b) {
-  const Tensor update = permute(s, matmul(s, a, b), {1, 0});
-  const Tensor norm =
-      detach(s, dora_norm(s, turned_weight(s, weight, true, true), detach(s, update)));
-  Tensor scale = div(s, magnitude.parameters[0].tensor, norm);
-  const Tensor rows = embedding(s, a, indices);
-  Tensor result = mul(s, mul(s, scale, matmul(s, rows, b)), any_scaling);
-  return {std::move(scale), std::move(result)};
+/// DoraEmbeddingLayer.forward of indices and both adapters: the scale of each column, and the
+/// update by it.
+Module::Forward magnitude_forward(const Module& layer) {
+  return [&layer](Session& s, Module& me, const Arguments& arguments) -> Tensors {
+    const Tensor &a = arguments[1], &b = arguments[2];
+    const Tensor update = permute(s, matmul(s, a, b), {1, 0});
+    const Tensor weight = layer.child("base_layer").read(0);
+    const Tensor norm =
+        detach(s, dora_norm(s, turned_weight(s, weight, true, true), detach(s, update)));
+    Tensor scale = div(s, me.parameters[0].tensor, norm);
+    const Tensor rows = embedding(s, a, arguments[0]);
+    Tensor result = mul(s, mul(s, scale, matmul(s, rows, b)), any_scaling);
+    return {std::move(scale), std::move(result)};
+  };
 }
 
 /// DoraEmbeddingVariant.forward.
@@ -69,9 +70,9 @@ Tensors dora_forward(Session& s, Module& me, const Arguments& arguments) {
   {
     const Tensor a = permute(s, adapter_of(me, dicts[0]), {1, 0});
     const Tensor b = permute(s, adapter_of(me, dicts[1]), {1, 0});
-    auto [scale, of_lora] =
-        magnitude_forward(s, *magnitude_of(me), base.parameters[0].tensor, arguments[0], a, b);
-    of_lora = scaled(s, base, std::move(of_lora));
+    Tensors outputs = call(s, *magnitude_of(me), {{arguments[0], a, b}, 1});
+    const Tensor scale = std::move(outputs[0]);
+    const Tensor of_lora = scaled(s, base, std::move(outputs[1]));
     result = add(s, mul(s, scale, result), of_lora);
   }
   return {to(s, result, given)};
@@ -113,10 +114,12 @@ std::shared_ptr<Module> embedding_adapter(Session& s, std::shared_ptr<Module> ba
     parameter.set_requires_grad(true);
     layer->child(dicts[i]).parameters.push_back({"default", parameter});
   }
-  if (config.dora)
-    layer->child("lora_magnitude_vector")
-        .children.push_back({"default", dora_magnitude(s, weight, adapter_of(*layer, dicts[0]),
-                                                       adapter_of(*layer, dicts[1]))});
+  if (config.dora) {
+    auto magnitude =
+        dora_magnitude(s, weight, adapter_of(*layer, dicts[0]), adapter_of(*layer, dicts[1]));
+    magnitude->forward = magnitude_forward(*layer);
+    layer->child("lora_magnitude_vector").children.push_back({"default", std::move(magnitude)});
+  }
   layer->forward = config.dora ? dora_forward : plain_forward;
   return layer;
 }
@@ -128,7 +131,7 @@ void cast_embedding_adapter(Session& s, Module& layer, Dtype dtype) {
     tensor = to(s, tensor, dtype);
     tensor.set_requires_grad(trains);
   };
-  for (const char* dict : dicts) cast(adapter_of(layer, dict));
+  for (const char* dict : dicts) cast(layer.child(dict).parameters[0].tensor);
   if (Module* magnitude = magnitude_of(layer)) cast(magnitude->parameters[0].tensor);
 }
 

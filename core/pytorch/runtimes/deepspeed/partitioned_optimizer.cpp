@@ -202,8 +202,10 @@ void PartitionedOptimizer::register_module_hooks(Module& model) {
 void PartitionedOptimizer::gather_what_is_read(std::size_t parameter) {
   if (!in_forward_ || parameters_[parameter].status != GatherStatus::not_available) return;
   ParameterIndices& own = forwards_.back()->fetched.parameters;
-  const auto at = std::lower_bound(own.begin(), own.end(), parameter);
-  if (at == own.end() || *at != parameter) own.insert(at, parameter);
+  if (std::ranges::find(own, parameter) == own.end()) {
+    own.push_back(parameter);
+    std::ranges::sort(own);
+  }
   parameters_.gather_now({parameter});
 }
 
