@@ -14,7 +14,7 @@ import os
 import sys
 
 DEFAULTS = dict(layers=2, experts=8, top_k=2, checkpointing="none", hidden=768)
-DTYPES = {4: "int64", 7: "float32", 9: "bfloat16"}
+DTYPES = {1: "uint8", 4: "int64", 7: "float32", 9: "bfloat16"}
 
 
 def patch_triton():
