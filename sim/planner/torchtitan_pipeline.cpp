@@ -127,7 +127,6 @@ ParallelSettings mixture_settings(const TorchtitanJob& job) {
       .shape = eager::parallel::mixture_shape(job.model, *job.config),
       .mesh = {},
       .expert_ranks = job.expert_ranks,
-      .expert_load = job.expert_load,
       .batch = job.batch,
       .length = job.length,
       .micro_batches = job.micro_batches,

@@ -87,7 +87,7 @@ if sys.argv[1] == "--case":
     told = json.load(open(os.path.join(run, "recording.json")))
     arguments = told["command"][2:]
     degree = int(arguments[arguments.index("--parallelism.expert_parallel_degree") + 1])
-    print(json.dumps(dict(json.loads(arguments[0]), world=told["world"], rank=told["rank"], expert_ranks=degree,
+    print(json.dumps(dict(DEFAULTS, **json.loads(arguments[0]), world=told["world"], rank=told["rank"], expert_ranks=degree,
                           collectives=collectives_of_last_step(os.path.join(run, "events.txt")))))
 else:
     case = dict(DEFAULTS, **json.loads(sys.argv.pop(1)))

@@ -203,7 +203,7 @@ Tensors experts_forward(Session& s, Module& me, const Arguments& arguments) {
 }
 
 /// RoutedExperts: {x (B, T, D), scores, experts, counts}.
-Module::Forward routed_forward(const ExpertRanks& ranks) {
+Module::Forward routed_forward(const ProcessGroup* ranks) {
   return [ranks](Session& s, Module& me, const Arguments& arguments) -> Tensors {
     const Tensor& x = arguments[0];
     const std::int64_t top_k = arguments[1].size(-1);
@@ -234,7 +234,7 @@ Tensors moe_forward(Session& s, Module& me, const Arguments& arguments) {
 
 void add_moe(Session& s, Module& block, const MixtureOptions& o) {
   const MixtureShape& shape = o.shape;
-  const std::int64_t here = shape.experts / (o.ranks.group ? o.ranks.group->size() : 1);
+  const std::int64_t here = shape.experts / (o.ranks ? o.ranks->size() : 1);
   Module& moe = add_module(block, "moe", "MoE");
   add_buffer(s, moe, "expert_bias_E", {shape.experts});
   add_buffer(s, moe, "tokens_per_expert_E", {shape.experts});

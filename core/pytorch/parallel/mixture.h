@@ -26,7 +26,7 @@ struct MixtureOptions {
   MixtureShape shape;
   std::int64_t length = 0;  ///< of the rotary tables, in tokens
   Dtype dtype = Dtype::float32;
-  ExpertRanks ranks;
+  const ProcessGroup* ranks = nullptr;  ///< over which experts are spread; null: all are here
 };
 
 /// Modules on the meta device. The root takes {ids, positions} and returns what lm_head, its last

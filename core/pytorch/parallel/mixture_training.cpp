@@ -60,12 +60,12 @@ MixtureTraining::MixtureTraining(Session& s, ProcessGroups& groups, const Mixtur
     : s_(s),
       settings_(settings),
       mesh_(groups, settings.mesh),
-      expert_mesh_(groups, expert_axes(settings)) {
+      expert_mesh_(groups, expert_axes(settings)),
+      world_(groups.world()) {
   const bool replicates = mesh_.size("dp_replicate") > 1;
   data_group_ = replicates ? &mesh_.flatten("dp_replicate", "dp_shard") : &mesh_.group("dp_shard");
   if (data_group_->size() == 1) data_group_ = nullptr;
-  const ExpertRanks ranks{.group = has_expert_ranks() ? &expert_mesh_.group("ep") : nullptr,
-                          .load = settings_.expert_load};
+  const ProcessGroup* ranks = has_expert_ranks() ? &expert_mesh_.group("ep") : nullptr;
   model_ = make_mixture(s_, {.shape = settings_.shape,
                              .length = settings_.length,
                              .dtype = settings_.dtype,
@@ -163,15 +163,11 @@ Tensors MixtureTraining::optimizer_states() const {
   return all;
 }
 
-/// Ids, positions and labels.
-Tensors MixtureTraining::batch_on_device() {
-  const Like integers{.dtype = Dtype::int64, .device = Device::cpu};
-  Tensors batch;
-  for (int i = 0; i < 3; ++i) {
-    const Tensor on_host = allocate(s_, integers, {settings_.batch, settings_.length});
-    batch.push_back(to(s_, on_host, {.device = s_.settings.device}));
-  }
-  return batch;
+/// One number a token, copied from the host.
+Tensor MixtureTraining::integers_on_device() {
+  const Tensor on_host = allocate(s_, {.dtype = Dtype::int64, .device = Device::cpu},
+                                  {settings_.batch, settings_.length});
+  return to(s_, on_host, {.device = s_.settings.device});
 }
 
 /// create_block_mask, compiled, of causal attention inside documents: numbers and places of partly
@@ -182,6 +178,7 @@ void MixtureTraining::make_mask(const Tensor& positions) {
   const std::int64_t batch = positions.size(0);
   const std::int64_t blocks = (positions.size(1) + block - 1) / block;
   const Like integers = like(positions, Dtype::int32);
+  if (constants_.empty()) constants_.push_back(full(s_, {}, like(positions, Dtype::boolean)));
   mask_.push_back(allocate(s_, integers, positions.sizes()));
   for (int list = 0; list < 4; ++list) {
     mask_.push_back(allocate(s_, integers, {batch, 1, blocks}));
@@ -200,19 +197,24 @@ Tensor MixtureTraining::count_of_all_labels() {
 }
 
 void MixtureTraining::micro_batch(int number, const Tensor& labels_of_all, const Probe& probe) {
-  batch_ = batch_on_device();
-  make_mask(batch_[1]);
+  const Tensor ids = integers_on_device();
+  const Tensor positions = integers_on_device();
+  batches_.push_back(ids);
+  batches_.push_back(positions);
+  labels_ = integers_on_device();
+  make_mask(positions);
   Tensor loss;
   {
-    Tensor hidden = call_one(s_, *model_, {batch_[0], batch_[1]});
+    Tensor hidden = call_one(s_, *model_, {ids, positions});
     probe(Moment::forward, number);
     loss = chunked_loss(
         s_, {.head = model_->child("lm_head"), .sharded = sharded_.get()}, std::move(hidden),
-        {.labels = batch_[2], .positions = batch_[1], .labels_of_all = labels_of_all});
+        {.labels = labels_, .positions = positions, .labels_of_all = labels_of_all});
   }
   probe(Moment::loss, number);
   backward(s_, loss);
   mask_.clear();
+  loss_ = std::move(loss);
   probe(Moment::backward, number);
 }
 
@@ -291,10 +293,18 @@ void MixtureTraining::balance_load() {
   }
 }
 
+/// set_pg_timeouts, after the first step: a barrier, whose tensor stays with the process group.
+void MixtureTraining::shorten_timeouts() {
+  constants_.push_back(allocate(s_, {.dtype = Dtype::float32, .device = s_.settings.device}, {1}));
+  barrier(s_, world_);
+}
+
 void MixtureTraining::iteration(const Probe& probe) {
   probe(Moment::start, 0);
   optimizer_->zero_grad(s_);
-  batch_.clear();
+  batches_.clear();
+  labels_.reset();
+  loss_.reset();
   const int last = settings_.micro_batches - 1;
   {
     const Tensor labels_of_all = count_of_all_labels();
@@ -305,6 +315,7 @@ void MixtureTraining::iteration(const Probe& probe) {
     optimizer_->step(s_);
   }
   probe(Moment::step, last);
+  if (constants_.size() == 1) shorten_timeouts();
 }
 
 }  // namespace shardscope::eager::parallel

@@ -21,7 +21,6 @@ struct MixtureSettings {
   MixtureShape shape;
   std::vector<MeshAxis> mesh;  ///< dp_replicate, dp_shard
   int expert_ranks = 1;        ///< of dp_shard, the neighbours
-  double expert_load = 1;      ///< see ExpertRanks
   std::int64_t batch = 1;      ///< sequences of a rank's micro-batch
   std::int64_t length = 1;     ///< tokens of a sequence
   int micro_batches = 1;
@@ -62,23 +61,29 @@ class MixtureTraining {
   void prefetch_explicitly();
   void to_device();
 
-  Tensors batch_on_device();
+  Tensor integers_on_device();
   void make_mask(const Tensor& positions);
   void micro_batch(int number, const Tensor& labels_of_all, const Probe& probe);
   Tensor count_of_all_labels();
   Tensor summed_norm(const Tensors& gradients);
   void clip();
   void balance_load();
+  void shorten_timeouts();
 
   Session& s_;
   MixtureSettings settings_;
   DeviceMesh mesh_, expert_mesh_;
+  const ProcessGroup& world_;
   const ProcessGroup* data_group_;  ///< of all ranks with sequences of their own; null: one
   std::shared_ptr<Module> model_;
   std::unique_ptr<fsdp2::FullySharded> sharded_;
   fsdp2::MeshInfoRef dense_info_, expert_info_;
   std::unique_ptr<ParameterOptimizer> optimizer_;
-  Tensors batch_, mask_;  ///< of the last micro-batch
+  /// Ids and positions of all micro-batches of a step, labels and loss of the last one.
+  Tensors batches_;
+  Tensor labels_, loss_;
+  Tensors mask_;
+  Tensors constants_;  ///< made once, which nobody lets go of
 };
 
 }  // namespace shardscope::eager::parallel

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <utility>
 
 #include "core/pytorch/engine/aten/indexing.h"
@@ -140,7 +139,7 @@ void permute_to_experts(Session& s, int ranks, const Tensor& counts, Dispatched&
 
 }  // namespace
 
-Dispatched dispatch_tokens(Session& s, const ExpertRanks& ranks, const Tensor& tokens,
+Dispatched dispatch_tokens(Session& s, const ProcessGroup* ranks, const Tensor& tokens,
                            const Routing& routing) {
   Order order = sorted_by_expert(s, tokens, routing);
   Dispatched result{.tokens = order.rows,
@@ -149,29 +148,28 @@ Dispatched dispatch_tokens(Session& s, const ExpertRanks& ranks, const Tensor& t
                     .scores = order.scores,
                     .places = {},
                     .received = order.rows.size(0)};
-  if (ranks.group == nullptr) return result;
-  const int count = ranks.group->size();
+  if (ranks == nullptr) return result;
+  const int count = ranks->size();
   Tensor arriving;
   {
     const NoGrad no_grad(s);
-    arriving = exchanged_counts(s, *ranks.group, view(s, routing.counts, {count, -1}));
+    arriving = exchanged_counts(s, *ranks, view(s, routing.counts, {count, -1}));
     arriving = reshape(s, std::move(arriving), {-1});
     read_split(s, routing.counts, count, false);
     read_split(s, arriving, count, true);
   }
-  result.received = std::llround(static_cast<double>(order.rows.size(0)) * ranks.load);
-  result.tokens = exchange_with_gradient(s, *ranks.group, order.rows, result.received);
+  result.tokens = exchange_with_gradient(s, *ranks, order.rows, result.received);
   permute_to_experts(s, count, arriving, result);
   return result;
 }
 
-Tensor combine_tokens(Session& s, const ExpertRanks& ranks, const Dispatched& dispatched,
+Tensor combine_tokens(Session& s, const ProcessGroup* ranks, const Dispatched& dispatched,
                       Tensor routed, const Tensor& tokens) {
-  if (ranks.group != nullptr) {
+  if (ranks != nullptr) {
     // _unpermute.
     const Tensor as_it_came = new_empty(s, routed, routed.sizes());
     Tensor sent = index_put_(s, as_it_came, {dispatched.places}, std::move(routed));
-    routed = exchange_with_gradient(s, *ranks.group, std::move(sent), dispatched.token_of.size(0));
+    routed = exchange_with_gradient(s, *ranks, std::move(sent), dispatched.token_of.size(0));
   }
   const Tensor zeros = zeros_like(s, tokens);
   {

@@ -24,16 +24,11 @@ struct Dispatched {
   std::int64_t received = 0;  ///< R
 };
 
-struct ExpertRanks {
-  const ProcessGroup* group = nullptr;  ///< null: all experts are here
-  /// Rows that this rank's experts get for each that it sends: 1 where all get the same.
-  double load = 1;
-};
-
-Dispatched dispatch_tokens(Session& s, const ExpertRanks& ranks, const Tensor& tokens,
+/// `ranks` are those that experts are spread over, each with the same tokens; null: all are here.
+Dispatched dispatch_tokens(Session& s, const ProcessGroup* ranks, const Tensor& tokens,
                            const Routing& routing);
 /// `routed` are the experts' results of dispatched tokens; (T, D) as `tokens`.
-Tensor combine_tokens(Session& s, const ExpertRanks& ranks, const Dispatched& dispatched,
+Tensor combine_tokens(Session& s, const ProcessGroup* ranks, const Dispatched& dispatched,
                       Tensor routed, const Tensor& tokens);
 
 }  // namespace shardscope::eager::parallel

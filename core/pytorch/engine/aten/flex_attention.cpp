@@ -18,6 +18,11 @@ std::int64_t flops_of(const Tensor& query, const Tensor& key, std::int64_t produ
   return products * 2 * query.numel() * key.size(2);
 }
 
+/// Another handle of the same memory.
+Tensor same(const Tensor& tensor) {
+  return alias_of(tensor, tensor.sizes(), tensor.strides(), tensor->layout.offset);
+}
+
 /// The output goes when its product with the gradient is there.
 Tensors backward_of(Session& s, Node& node, Tensors& gradients) {
   const Tensor query = node.saved(s, "query"), key = node.saved(s, "key"),
@@ -44,21 +49,25 @@ Tensor flex_attention(Session& s, Tensor query, Tensor key, Tensor value) {
                                  [](Session& in, Node& me, Tensors& gradients) -> Tensors {
                                    return backward_of(in, me, gradients);
                                  });
-  if (node) {
-    node->save(s, "query", query);
-    node->save(s, "key", key);
-    node->save(s, "value", value);
-  }
   const Tensor logsumexp = allocate_rows(s, query);
   Tensor output = allocate_like(s, query, query.dtype());
+  // The compiled region returns what backward needs of its inputs, too: a selective checkpoint
+  // keeps them with the output.
+  const Tensors kept{same(query), same(key), same(value)};
   constexpr std::int64_t products = 2;
-  dispatched(s, forward_op, {&query, &key, &value}, {&output, &logsumexp},
-             {flops_of(query, key, products), true});
+  const CallFacts facts{flops_of(query, key, products), true};
+  if (s.selective_forward != nullptr || s.selective_replay != nullptr)
+    dispatched(s, forward_op, {&query, &key, &value},
+               {&output, &logsumexp, &kept[0], &kept[1], &kept[2]}, facts);
+  else
+    dispatched(s, forward_op, {&query, &key, &value}, {&output, &logsumexp}, facts);
   set_history(s, output, node);
-  if (node) {
-    node->save_output(s, "output", output);
-    node->save(s, "logsumexp", logsumexp);
-  }
+  if (!node) return output;
+  node->save(s, "query", kept[0]);
+  node->save(s, "key", kept[1]);
+  node->save(s, "value", kept[2]);
+  node->save_output(s, "output", output);
+  node->save(s, "logsumexp", logsumexp);
   return output;
 }
 
