@@ -63,6 +63,12 @@ MixtureShape mixture_shape(const Model& model, const JsonValue& given) {
 }
 
 LlamaShape llama_shape(const Model& model) {
+  if (is_mixture(model))
+    throw Error({.where = "--model",
+                 .what = fmt::format("{} is a mixture of experts, whose layouts under torchtitan "
+                                     "are not weighed",
+                                     model.class_name),
+                 .way_out = "simulate --runtime torchtitan predicts one of them"});
   if (!model.decoder || model.decoder->blocks.empty())
     throw not_known(model, "is no decoder of a kind that is known here");
   const Decoder& decoder = *model.decoder;
