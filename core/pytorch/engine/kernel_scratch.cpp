@@ -213,13 +213,14 @@ void flex_forward_scratch(const OperatorCall& call, const KernelDevice&, Scratch
   plan.take(bytes_of_elements(*call.outputs[1]));
 }
 
-/// Addresses, sizes and strides of each group, and CUTLASS's tensor maps: four of 128 bytes a
-/// multiprocessor. Source: ATen/native/cuda/GroupMM.cu, as seen in recordings of torch 2.15.
+/// Of bfloat16: addresses, sizes and strides of each group, and CUTLASS's tensor maps, four of 128
+/// bytes a multiprocessor. Others are products one by one. Source: ATen/native/cuda/GroupedBlas.cpp
+/// and GroupMM.cu, as seen in recordings of torch 2.15.
 void grouped_product_scratch(const OperatorCall& call, const KernelDevice& device,
                              ScratchPlan& plan) {
   constexpr std::int64_t bytes_a_group = 60, maps = 4, bytes_a_map = 128;
   plan.outputs();
-  if (device.compute_capability < 90) return;
+  if (device.compute_capability < 90 || call.inputs[0]->layout.dtype != Dtype::bfloat16) return;
   plan.take(call.inputs[2]->layout.sizes.product() * bytes_a_group);
   plan.take(device.multiprocessors * maps * bytes_a_map);
 }
