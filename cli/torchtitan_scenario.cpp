@@ -304,7 +304,8 @@ void refuse_beside_experts(const PytorchQuestion& q, const std::vector<MeshAxis>
       refuse(size_of_axis(axes, name.axis) > 1, "--mesh", fmt::format("an axis {}", name.word));
   refuse(q.pytorch.float8.has_value(), "--float8", "float8");
   refuse(torchtitan_compile_scope(q.pytorch) != CompileScope::none, "--compile", "compiled code");
-  refuse(q.job.precision == "fp32", "--precision", "fp32");
+  refuse(q.job.precision && *q.job.precision != "bf16_mixed", "--precision",
+         "another precision than bf16_mixed");
   refuse_if(q.pytorch.attention && *q.pytorch.attention != "flex", "--attention",
             "torchtitan's mixtures have FlexAttention", "give flex, or leave it out");
 }
@@ -319,6 +320,11 @@ void set_experts(const PytorchQuestion& q, const GivenMesh& mesh, const JsonValu
   check_divides("ranks of shard", size_of_axis(mesh.axes, "dp_shard"), expert_word,
                 mesh.expert_ranks);
   check_divides("experts", shape.experts, expert_word, mesh.expert_ranks);
+  const int shard = size_of_axis(mesh.axes, "dp_shard");
+  if (size_of_axis(mesh.axes, "dp_replicate") > 1 && mesh.expert_ranks > 1 &&
+      mesh.expert_ranks < shard)
+    throw mesh_error(fmt::format(
+        "with replicas experts are predicted on all {} ranks of shard or spread over none", shard));
   if (asked.checkpointing.every > 1)
     throw Error({.where = "--checkpointing",
                  .what = "torchtitan checkpoints every block of a mixture, or none",

@@ -585,6 +585,10 @@ TEST(TorchtitanRecipe, ReadsRanksOfExperts) {
                 .mesh,
             "shard=8,expert=4");
   EXPECT_EQ(torchtitan_loop("[parallelism]\nexpert_parallel_degree = 1\n").mesh, "");
+  EXPECT_EQ(torchtitan_loop("[model]\nname = 'qwen3'\n[parallelism]\n"
+                            "expert_parallel_degree = 2\n")
+                .mesh,
+            "expert=2");
 }
 
 TEST(TorchtitanRecipe, CompilesNoRings) {

@@ -76,15 +76,15 @@ class Moved {
 
 std::string model_of(Keys& model) {
   const std::string name = model.text("name", "llama3");
-  if (name != "llama3" && name != "llama2")
+  if (name != "llama3" && name != "llama2" && name != "qwen3")
     throw model.error("name", fmt::format("torchtitan's model {} is not modelled", name),
-                      "llama3 is; `shardscope record` takes any model");
+                      "llama3 is, and of qwen3 mixtures; `shardscope record` takes any model");
   const std::string flavor = model.text("flavor", "debugmodel");
   const std::string assets = model.text("hf_assets_path", "");
   if (!assets.empty()) return assets;
   const auto* known = std::find_if(std::begin(flavors), std::end(flavors),
                                    [&](const auto& entry) { return entry.first == flavor; });
-  return known == std::end(flavors) || name == "llama2" ? fmt::format("{} {}", name, flavor)
+  return known == std::end(flavors) || name != "llama3" ? fmt::format("{} {}", name, flavor)
                                                         : std::string(known->second);
 }
 

@@ -218,7 +218,9 @@ void flex_forward_scratch(const OperatorCall& call, const KernelDevice&, Scratch
 /// and GroupMM.cu, as seen in recordings of torch 2.15.
 void grouped_product_scratch(const OperatorCall& call, const KernelDevice& device,
                              ScratchPlan& plan) {
-  constexpr std::int64_t bytes_a_group = 60, maps = 4, bytes_a_map = 128;
+  constexpr std::int64_t addresses = 3 * 8, strides = 3 * 8, sizes = 3 * 4;
+  constexpr std::int64_t bytes_a_group = addresses + strides + sizes;
+  constexpr std::int64_t maps = 4, bytes_a_map = 128;
   plan.outputs();
   if (device.compute_capability < 90 || call.inputs[0]->layout.dtype != Dtype::bfloat16) return;
   plan.take(call.inputs[2]->layout.sizes.product() * bytes_a_group);

@@ -30,7 +30,8 @@ std::vector<MeshAxis> expert_axes(const MixtureSettings& settings) {
 }
 
 /// SelectiveAC's policy: what attention and topk return, what goes to the host, and every second
-/// product. The router's gate always runs again. Each block counts with a copy of its own.
+/// product. The router's gate always runs again; torchtitan takes all products of its shape for it,
+/// here its name. Each block counts with a copy of its own.
 std::function<bool(const Operator&)> kept_operators(Session& s) {
   return [&s, products = 0](const Operator& op) mutable {
     if (op.name == "aten.mm.default") {
@@ -103,7 +104,8 @@ void MixtureTraining::apply_fully_shard() {
   last.reshard_after_forward = false;
   sharded_->fully_shard({&model_->child("tok_embeddings")}, options);
   sharded_->fully_shard({&model_->child("norm"), &model_->child("lm_head")}, last);
-  const bool cuts_rows = mesh_.size("dp_shard") > settings_.shape.experts;
+  const int replicas = has_expert_ranks() ? 1 : mesh_.size("dp_replicate");
+  const bool cuts_rows = replicas * mesh_.size("dp_shard") > settings_.shape.experts;
   for (const Module::Child& block : model_->child("layers").children) {
     Tensors experts;
     for (const Module::NamedTensor& own : grouped_experts_of(*block.module).parameters)
@@ -180,6 +182,9 @@ void MixtureTraining::make_mask(const Tensor& positions) {
   const Like integers = like(positions, Dtype::int32);
   if (constants_.empty()) constants_.push_back(full(s_, {}, like(positions, Dtype::boolean)));
   mask_.push_back(allocate(s_, integers, positions.sizes()));
+  // Of one sequence the documents' numbers and where each begins; of several where each ends.
+  if (batch == 1)
+    mask_.push_back(allocate(s_, integers, {(positions.size(1) + block) / block * block}));
   for (int list = 0; list < 4; ++list) {
     mask_.push_back(allocate(s_, integers, {batch, 1, blocks}));
     mask_.push_back(allocate(s_, integers, {batch, 1, blocks, blocks}));

@@ -32,6 +32,12 @@ void check_mixture(const Model& model, const JsonValue& config) {
   const std::optional<JsonValue> dense = config.find("mlp_only_layers");
   refuse(dense && !dense->elements().empty(), "has layers without experts");
   refuse(config.at("attention_bias").boolean(), "has biased attention projections");
+  const auto is_on = [&](const char* key) {
+    const std::optional<JsonValue> flag = config.find(key);
+    return flag && flag->is_boolean() && flag->boolean();
+  };
+  refuse(!is_on("norm_topk_prob"), "does not norm the scores of the chosen experts");
+  refuse(is_on("use_sliding_window"), "has sliding windows");
   refuse(config.at("hidden_act").string() != "silu", "has a feed-forward without SwiGLU");
 }
 
@@ -64,11 +70,12 @@ MixtureShape mixture_shape(const Model& model, const JsonValue& given) {
 
 LlamaShape llama_shape(const Model& model) {
   if (is_mixture(model))
-    throw Error({.where = "--model",
-                 .what = fmt::format("{} is a mixture of experts, whose layouts under torchtitan "
-                                     "are not weighed",
-                                     model.class_name),
-                 .way_out = "simulate --runtime torchtitan predicts one of them"});
+    throw Error(
+        {.where = "--model",
+         .what = fmt::format("{} is a mixture of experts; pipelines and torchtitan's layouts "
+                             "are weighed for Llama alone",
+                             model.class_name),
+         .way_out = "simulate --runtime torchtitan predicts one layout"});
   if (!model.decoder || model.decoder->blocks.empty())
     throw not_known(model, "is no decoder of a kind that is known here");
   const Decoder& decoder = *model.decoder;
