@@ -50,7 +50,7 @@ TorchtitanPipeline pipeline_of(const Json& row, const Model& model, const JsonVa
   pipeline.settings =
       torchtitan_settings({.model = model,
                            .mesh = {{"dp_replicate", replicas}, {"dp_shard", world / replicas}},
-                           .batch = recorded()["batch"],
+                           .batch = row["batch"],
                            .length = recorded()["tokens"],
                            .micro_batches = row["micro_batches"],
                            .clips = true,
