@@ -34,36 +34,6 @@ JobOptions with_planned_optimizer(JobOptions given) {
   return given;
 }
 
-JsonValue config_of(const std::filesystem::path& model) {
-  const std::filesystem::path path = config_path(model);
-  std::error_code ignored;
-  if (!std::filesystem::exists(model, ignored))
-    throw Error({.where = model.string(),
-                 .what = "no such file or folder",
-                 .way_out = "give a model's folder or config.json"});
-  if (path.filename().extension() != ".json" || !std::filesystem::is_regular_file(path, ignored))
-    throw Error({.where = model.string(),
-                 .what = "PyTorch's operators follow from a model's config.json",
-                 .way_out = "give its folder or that file"});
-  JsonValue config = JsonValue::read_file(path, DuplicateKeys::last_wins);
-  if (config.is_object() && config.has("modules")) {
-    if (config.find("programs")) return config;
-    const auto reason = config.find("program_error");
-    throw Error(
-        {.where = path.string(),
-         .what = fmt::format("this export has no training step ({})",
-                             reason && reason->is_string() ? shown(reason->string())
-                                                           : "an older export_model.py wrote it"),
-         .way_out = "export the model again; `shardscope model` reads this file"});
-  }
-  if (!config.is_object() || !config.has("model_type") || config.at("model_type").is_null())
-    throw Error({.where = path.string(),
-                 .what = "PyTorch's operators follow from a model's config.json, and this file "
-                         "names no model_type",
-                 .way_out = "give the model's folder or config.json"});
-  return config;
-}
-
 ModelOptions model_options(const PytorchQuestion& question) {
   return {.transformers = parse_transformers_version(question.pytorch.transformers.value_or("5"),
                                                      "--transformers"),
@@ -205,6 +175,36 @@ GpuKind gpu_of(const HardwareProfile& profile) {
   const Bytes memory = profile.memory - profile.context_memory.value_or(Bytes{});
   if (profile.compute_capability == 0) return {.compute_capability = {}, .memory = memory};
   return {.compute_capability = profile.compute_capability, .memory = memory};
+}
+
+JsonValue config_of(const std::filesystem::path& model) {
+  const std::filesystem::path path = config_path(model);
+  std::error_code ignored;
+  if (!std::filesystem::exists(model, ignored))
+    throw Error({.where = model.string(),
+                 .what = "no such file or folder",
+                 .way_out = "give a model's folder or config.json"});
+  if (path.filename().extension() != ".json" || !std::filesystem::is_regular_file(path, ignored))
+    throw Error({.where = model.string(),
+                 .what = "PyTorch's operators follow from a model's config.json",
+                 .way_out = "give its folder or that file"});
+  JsonValue config = JsonValue::read_file(path, DuplicateKeys::last_wins);
+  if (config.is_object() && config.has("modules")) {
+    if (config.find("programs")) return config;
+    const auto reason = config.find("program_error");
+    throw Error(
+        {.where = path.string(),
+         .what = fmt::format("this export has no training step ({})",
+                             reason && reason->is_string() ? shown(reason->string())
+                                                           : "an older export_model.py wrote it"),
+         .way_out = "export the model again; `shardscope model` reads this file"});
+  }
+  if (!config.is_object() || !config.has("model_type") || config.at("model_type").is_null())
+    throw Error({.where = path.string(),
+                 .what = "PyTorch's operators follow from a model's config.json, and this file "
+                         "names no model_type",
+                 .way_out = "give the model's folder or config.json"});
+  return config;
 }
 
 PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {

@@ -2,6 +2,8 @@
 // played.
 #pragma once
 
+#include <filesystem>
+
 #include "cli/job_options.h"
 #include "cli/place_options.h"
 #include "cli/pytorch_options.h"
@@ -31,6 +33,9 @@ struct PytorchScenario {
 
 /// Compute capability of the profile's devices. Throws Error for a profile that is no GPU's.
 GpuKind gpu_of(const HardwareProfile& profile);
+
+/// The config.json, or export with a training step, of --model. Throws Error where there is none.
+JsonValue config_of(const std::filesystem::path& model);
 
 /// The model that the config describes, without adapters.
 const Model& base_of(const PytorchScenario& scenario);

@@ -37,7 +37,7 @@ Error mesh_error(std::string what) {
   return Error({.where = "--mesh",
                 .what = std::move(what),
                 .way_out = "give axes as in shard=16,tensor=8, of pipeline, replicate, shard, "
-                           "context and tensor"});
+                           "context, tensor and expert"});
 }
 
 int axis_size(std::string_view word, std::string_view text) {
@@ -48,9 +48,16 @@ int axis_size(std::string_view word, std::string_view text) {
   return size;
 }
 
-/// Every axis once; those that are not named have size 1. `shard` 0: not named.
-std::vector<MeshAxis> parse_axes(std::string_view text) {
+struct GivenMesh {
   std::vector<MeshAxis> axes;
+  int expert_ranks = 1;  ///< of the ranks of shard
+};
+constexpr std::string_view expert_word = "expert";
+
+/// Every axis once; those that are not named have size 1. `shard` 0: not named.
+GivenMesh parse_axes(std::string_view text) {
+  GivenMesh mesh;
+  std::vector<MeshAxis>& axes = mesh.axes;
   for (const AxisName& name : axis_names) axes.push_back({std::string(name.axis), 1});
   axes[shard_axis].size = 0;
   std::vector<std::string_view> seen;
@@ -60,19 +67,19 @@ std::vector<MeshAxis> parse_axes(std::string_view text) {
     const std::string_view word = part.substr(0, part.find('='));
     const auto* found = std::find_if(std::begin(axis_names), std::end(axis_names),
                                      [&](const AxisName& name) { return name.word == word; });
-    if (word == "expert")
-      throw mesh_error(fmt::format("axis {} is not predicted under torchtitan yet", word));
-    if (found == std::end(axis_names))
-      throw mesh_error(
-          fmt::format("\"{}\" is none of pipeline, replicate, shard, context, tensor", word));
+    if (found == std::end(axis_names) && word != expert_word)
+      throw mesh_error(fmt::format(
+          "\"{}\" is none of pipeline, replicate, shard, context, tensor, expert", word));
     if (std::find(seen.begin(), seen.end(), word) != seen.end())
       throw mesh_error(fmt::format("axis {} stands twice", word));
     if (part.size() == word.size()) throw mesh_error(fmt::format("axis {} has no size", word));
     seen.push_back(word);
-    axes[static_cast<std::size_t>(found - std::begin(axis_names))].size =
-        axis_size(word, part.substr(word.size() + 1));
+    int& size = word == expert_word
+                    ? mesh.expert_ranks
+                    : axes[static_cast<std::size_t>(found - std::begin(axis_names))].size;
+    size = axis_size(word, part.substr(word.size() + 1));
   }
-  return axes;
+  return mesh;
 }
 
 std::int64_t product_of(const std::vector<MeshAxis>& axes) {
@@ -82,8 +89,9 @@ std::int64_t product_of(const std::vector<MeshAxis>& axes) {
 }
 
 /// The mesh of --mesh and --world: the axis shard takes the ranks that are left.
-std::vector<MeshAxis> mesh_of(const JobOptions& job, const PlaceOptions& place) {
-  std::vector<MeshAxis> axes = parse_axes(job.mesh.value_or(""));
+GivenMesh mesh_of(const JobOptions& job, const PlaceOptions& place) {
+  GivenMesh mesh = parse_axes(job.mesh.value_or(""));
+  std::vector<MeshAxis>& axes = mesh.axes;
   const bool shard_is_free = axes[shard_axis].size == 0;
   if (shard_is_free) axes[shard_axis].size = 1;
   const std::int64_t product = product_of(axes);
@@ -94,21 +102,23 @@ std::vector<MeshAxis> mesh_of(const JobOptions& job, const PlaceOptions& place) 
       throw Error({.where = "--mesh",
                    .what = "torchtitan shards over several ranks, and their number is not given",
                    .way_out = "give --mesh shard=16,tensor=8, or --world"});
-    return axes;
+    return mesh;
   }
   const std::int64_t world = *place.world;
   if (world < 1 || world > most || (shard_is_free ? world % product != 0 : world != product))
     throw mesh_error(
         fmt::format("its axes multiply to {} ranks and --world is {}", product, world));
   if (shard_is_free) axes[shard_axis].size = static_cast<int>(world / product);
-  return axes;
+  return mesh;
 }
 
-std::string text_of_mesh(const std::vector<MeshAxis>& axes) {
+std::string text_of_mesh(const GivenMesh& mesh) {
   std::string text;
-  for (std::size_t i = 0; i < axes.size(); ++i)
-    if (axes[i].size > 1)
-      text += fmt::format("{}{}={}", text.empty() ? "" : ",", axis_names[i].word, axes[i].size);
+  const auto add = [&](std::string_view word, int size) {
+    if (size > 1) text += fmt::format("{}{}={}", text.empty() ? "" : ",", word, size);
+  };
+  for (std::size_t i = 0; i < mesh.axes.size(); ++i) add(axis_names[i].word, mesh.axes[i].size);
+  add(expert_word, mesh.expert_ranks);
   return text;
 }
 
@@ -282,6 +292,45 @@ void refuse_lost_gradients(PipelineScheduleKind kind, const Mesh& inside, bool r
                                         inside.replicate)});
 }
 
+/// What stands beside a mixture of experts and was never compared with torchtitan.
+void refuse_beside_experts(const PytorchQuestion& q, const std::vector<MeshAxis>& axes) {
+  const auto refuse = [](bool given, std::string_view where, std::string_view what) {
+    refuse_if(given, where,
+              fmt::format("{} is not predicted with a mixture of experts under torchtitan", what),
+              "leave it out, or give a dense model");
+  };
+  for (const AxisName& name : axis_names)
+    if (name.axis == "pp" || name.axis == "cp" || name.axis == "tp")
+      refuse(size_of_axis(axes, name.axis) > 1, "--mesh", fmt::format("an axis {}", name.word));
+  refuse(q.pytorch.float8.has_value(), "--float8", "float8");
+  refuse(torchtitan_compile_scope(q.pytorch) != CompileScope::none, "--compile", "compiled code");
+  refuse(q.job.precision && *q.job.precision != "bf16_mixed", "--precision",
+         "another precision than bf16_mixed");
+  refuse_if(q.pytorch.attention && *q.pytorch.attention != "flex", "--attention",
+            "torchtitan's mixtures have FlexAttention", "give flex, or leave it out");
+}
+
+/// How torchtitan 0.3 spreads experts, and what it takes them for.
+void set_experts(const PytorchQuestion& q, const GivenMesh& mesh, const JsonValue& config,
+                 planner::TorchtitanJob& asked) {
+  refuse_beside_experts(q, mesh.axes);
+  asked.config = &config;
+  asked.expert_ranks = mesh.expert_ranks;
+  const eager::parallel::MixtureShape shape = eager::parallel::mixture_shape(asked.model, config);
+  check_divides("ranks of shard", size_of_axis(mesh.axes, "dp_shard"), expert_word,
+                mesh.expert_ranks);
+  check_divides("experts", shape.experts, expert_word, mesh.expert_ranks);
+  const int shard = size_of_axis(mesh.axes, "dp_shard");
+  if (size_of_axis(mesh.axes, "dp_replicate") > 1 && mesh.expert_ranks > 1 &&
+      mesh.expert_ranks < shard)
+    throw mesh_error(fmt::format(
+        "with replicas experts are predicted on all {} ranks of shard or spread over none", shard));
+  if (asked.checkpointing.every > 1)
+    throw Error({.where = "--checkpointing",
+                 .what = "torchtitan checkpoints every block of a mixture, or none",
+                 .way_out = "give none, selective or full"});
+}
+
 constexpr std::string_view stages_option = "--pipeline-stages";
 
 /// How torchtitan deals out layers, where it is asked for or nothing else is; takes the option out.
@@ -393,7 +442,8 @@ CompileScope torchtitan_compile_scope(const PytorchOptions& options) {
 
 TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   refuse_foreign(q);
-  const std::vector<MeshAxis> axes = mesh_of(q.job, q.place);
+  const GivenMesh given = mesh_of(q.job, q.place);
+  const std::vector<MeshAxis>& axes = given.axes;
   const int pipeline_ranks = axes.front().size;
   JobOptions options = q.job;
   const auto split = pipeline_ranks > 1 ? take_split(options) : std::nullopt;
@@ -402,7 +452,7 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   if (pipeline_ranks > 1)
     deal_out(split, q.job.stages_per_rank.has_value() || q.job.job, pipeline_ranks, scenario.model,
              job.pipeline);
-  scenario.mesh = text_of_mesh(axes);
+  scenario.mesh = text_of_mesh(given);
   scenario.place.world = static_cast<int>(product_of(axes));
   scenario.place.rank = rank_of(q.place, scenario.place.world);
   const std::vector<MeshAxis> mesh = used_axes(axes);
@@ -423,17 +473,29 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
                                .float8 = float8};
   check_pipeline(q, job, asked);
   asked.checkpointing = checkpointing_of(q.job, scenario.assumed);
+  const bool has_experts = eager::parallel::is_mixture(scenario.model);
+  if (!has_experts && given.expert_ranks > 1)
+    throw mesh_error(
+        fmt::format("{} has no experts to spread, or its mixture is not predicted "
+                    "under torchtitan",
+                    scenario.model.class_name));
+  std::optional<JsonValue> config;
+  if (has_experts) set_experts(q, given, config.emplace(config_of(job.model)), asked);
   ParallelSettings& settings = scenario.settings = planner::torchtitan_settings(asked);
   scenario.precision = name_of(asked.precision);
   scenario.strategy = q.job.strategy.value_or("full_shard");
-  check_divides(settings);
+  if (!has_experts) check_divides(settings);
   const bool ring = size_of_axis(settings.mesh, "cp") > 1;
   constexpr int usual_capability = 90;
-  scenario.session = {.compute_capability = q.gpu.compute_capability.value_or(usual_capability),
-                      .attention = attention_of(q, ring)};
+  scenario.session = {
+      .compute_capability = q.gpu.compute_capability.value_or(usual_capability),
+      .attention = has_experts ? eager::AttentionSwitches{} : attention_of(q, ring)};
   for (std::string& text : assumptions(q.job, job)) scenario.assumed.push_back(std::move(text));
   scenario.assumed.insert(scenario.assumed.end(), q.sharding.recipe_notes.begin(),
                           q.sharding.recipe_notes.end());
+  if (has_experts)
+    scenario.assumed.emplace_back(
+        "torchtitan 0.3: FlexAttention, the loss in 8 parts, all experts get the same tokens");
   if (size_of_axis(settings.mesh, "tp") > 1)
     scenario.assumed.emplace_back(
         "sequence parallel norms, loss parallel, synchronous tensor parallelism");

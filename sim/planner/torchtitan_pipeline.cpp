@@ -107,6 +107,42 @@ std::int64_t tokens_per_step(const TorchtitanPipeline& pipeline) {
   return tokens;
 }
 
+eager::parallel::MixtureCheckpoint mixture_checkpoint(const eager::CheckpointChoice& choice) {
+  if (choice.every == 0) return eager::parallel::MixtureCheckpoint::none;
+  return choice.selective ? eager::parallel::MixtureCheckpoint::selective
+                          : eager::parallel::MixtureCheckpoint::full;
+}
+
+ParallelSettings mixture_settings(const TorchtitanJob& job) {
+  ParallelSettings settings{.shape = {},
+                            .mesh = job.mesh,
+                            .batch = job.batch,
+                            .length = job.length,
+                            .reshard_after_forward = job.reshards,
+                            .optimizer = job.optimizer,
+                            .clips = job.clips,
+                            .micro_batches = job.micro_batches};
+  set_precision(job.precision, settings);
+  settings.mixture = eager::parallel::MixtureSettings{
+      .shape = eager::parallel::mixture_shape(job.model, *job.config),
+      .mesh = {},
+      .expert_ranks = job.expert_ranks,
+      .batch = job.batch,
+      .length = job.length,
+      .micro_batches = job.micro_batches,
+      .dtype = settings.dtype,
+      .mixed_precision = settings.mixed_precision,
+      .reshard_after_forward = job.reshards,
+      .checkpoint = mixture_checkpoint(job.checkpointing),
+      .optimizer = job.optimizer,
+      .clips = job.clips};
+  settings.mixture->mixed_precision.cast_forward_inputs = false;
+  for (const MeshAxis& axis : job.mesh)
+    if (axis.name == "dp_replicate" || axis.name == "dp_shard")
+      settings.mixture->mesh.push_back(axis);
+  return settings;
+}
+
 /// Of one micro-batch of a stage.
 PartCost cost_of_stage(const Schedule& schedule, const TrialInputs& inputs) {
   const std::vector<Duration> times = claimed_times(schedule, inputs);
@@ -165,6 +201,7 @@ std::vector<Schedule> small_stages(const Choice& choice, const TrialInputs& inpu
 }  // namespace
 
 ParallelSettings torchtitan_settings(const TorchtitanJob& job) {
+  if (eager::parallel::is_mixture(job.model) && job.config != nullptr) return mixture_settings(job);
   ParallelSettings settings{.shape = eager::parallel::llama_shape(job.model),
                             .mesh = job.mesh,
                             .batch = job.batch,

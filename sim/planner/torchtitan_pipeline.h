@@ -34,9 +34,11 @@ struct TorchtitanJob {
   eager::CheckpointChoice checkpointing;
   PipelineChoice pipeline;  ///< of an axis pp
   eager::parallel::Float8Recipe float8 = eager::parallel::Float8Recipe::none;
+  const JsonValue* config = nullptr;  ///< of a mixture of experts: what the model was made from
+  int expert_ranks = 1;               ///< of dp_shard, over which experts are spread
 };
-/// Sequence and loss parallel, and the stages of an axis pp. Throws Error where the model is no
-/// Llama of torchtitan's, or naming the option of its pipeline.
+/// Sequence and loss parallel, and the stages of an axis pp; or a mixture of experts. Throws Error
+/// where the model is none of torchtitan's, or naming the option of its pipeline.
 eager::parallel::ParallelSettings torchtitan_settings(const TorchtitanJob& job);
 
 /// Without an axis pp it is of one stage.

@@ -270,6 +270,66 @@ TEST_F(Pytorch, TorchtitanNamesWhatDoesNotDivide) {
   EXPECT_THAT(complaint("shard=4,tensor=2 --world 16"), HasSubstr("8 ranks and --world is 16"));
 }
 
+constexpr std::string_view small_mixture = R"({"model_type": "qwen3_moe", "hidden_size": 64,
+  "head_dim": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2,
+  "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 96, "vocab_size": 256,
+  "tie_word_embeddings": false, "norm_topk_prob": true})";
+
+// An expert has 3 x 96 x 64 = 18,432 weights. At the peak one block is gathered, in bfloat16: with
+// all of its 8 experts, or with the 2 that a rank of 4 has of them. Shards take as much in both.
+TEST_F(Pytorch, TorchtitanSpreadsExperts) {
+  workplace_.write("config.json", small_mixture);
+  const auto parameters = [&](const std::string& mesh) {
+    const Json got = answer(
+        "simulate --runtime torchtitan --model config.json --seq 64 --cluster h100_sxm --mesh " +
+        mesh);
+    EXPECT_EQ(got["world"], 4);
+    return got["memory"]["at_peak"]["parameters_bytes"].get<std::int64_t>();
+  };
+  EXPECT_EQ(parameters("shard=4") - parameters("shard=4,expert=4"), 6 * 18'432 * 2);
+}
+
+TEST_F(Pytorch, TorchtitansFileSaysHowExpertsAreSpread) {
+  workplace_.write("config.json", small_mixture);
+  workplace_.write("qwen3.toml",
+                   "[model]\nname = 'qwen3'\n[training]\nlocal_batch_size = 2\nseq_len = 64\n"
+                   "[activation_checkpoint]\nmode = 'full'\n[parallelism]\n"
+                   "expert_parallel_degree = 4\n");
+  const Json got =
+      answer("simulate --config qwen3.toml --model config.json --world 8 --cluster h100_sxm");
+  EXPECT_EQ(got["runtime"], "torchtitan");
+  EXPECT_EQ(got["world"], 8);
+}
+
+TEST_F(Pytorch, TorchtitanNamesWhatItDoesNotPlayOfMixtures) {
+  workplace_.write("config.json", small_mixture);
+  workplace_.write("dense.json", small_llama);
+  const auto complaint = [&](const std::string& options, const std::string& tokens = "64") {
+    const Outcome outcome = workplace_.run(
+        "simulate --runtime torchtitan --cluster h100_sxm --seq " + tokens + " --model " + options);
+    EXPECT_EQ(outcome.code, 2) << options;
+    EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+    return outcome.errors;
+  };
+  EXPECT_THAT(complaint("config.json --mesh shard=4,expert=3"),
+              HasSubstr("4 ranks of shard do not divide over 3 of expert"));
+  EXPECT_THAT(complaint("config.json --mesh shard=16,expert=16"),
+              HasSubstr("8 experts do not divide over 16 of expert"));
+  EXPECT_THAT(complaint("config.json --mesh shard=4,tensor=2,expert=2"),
+              HasSubstr("an axis tensor is not predicted with a mixture of experts"));
+  EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --compile blocks"),
+              HasSubstr("compiled code is not predicted with a mixture of experts"));
+  EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --checkpointing every:2"),
+              HasSubstr("torchtitan checkpoints every block of a mixture, or none"));
+  EXPECT_THAT(complaint("config.json --mesh shard=4", "60"), HasSubstr("the loss in 8 parts"));
+  EXPECT_THAT(complaint("config.json --mesh replicate=2,shard=4,expert=2"),
+              HasSubstr("on all 4 ranks of shard or spread over none"));
+  EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --precision bf16"),
+              HasSubstr("another precision than bf16_mixed"));
+  EXPECT_THAT(complaint("dense.json --mesh shard=4,expert=2"),
+              HasSubstr("has no experts to spread"));
+}
+
 // Of 79.1 GiB a fifth is 15.8 GiB, and the run allocates 25.4 GiB.
 TEST_F(Pytorch, AllocatorSettingsCountInTheOrderThatPytorchHas) {
   const std::string run = "simulate --accelerate " +

@@ -76,15 +76,15 @@ class Moved {
 
 std::string model_of(Keys& model) {
   const std::string name = model.text("name", "llama3");
-  if (name != "llama3" && name != "llama2")
+  if (name != "llama3" && name != "llama2" && name != "qwen3")
     throw model.error("name", fmt::format("torchtitan's model {} is not modelled", name),
-                      "llama3 is; `shardscope record` takes any model");
+                      "llama3 is, and of qwen3 mixtures; `shardscope record` takes any model");
   const std::string flavor = model.text("flavor", "debugmodel");
   const std::string assets = model.text("hf_assets_path", "");
   if (!assets.empty()) return assets;
   const auto* known = std::find_if(std::begin(flavors), std::end(flavors),
                                    [&](const auto& entry) { return entry.first == flavor; });
-  return known == std::end(flavors) || name == "llama2" ? fmt::format("{} {}", name, flavor)
+  return known == std::end(flavors) || name != "llama3" ? fmt::format("{} {}", name, flavor)
                                                         : std::string(known->second);
 }
 
@@ -104,11 +104,6 @@ std::string shard_of(Moved& keys, bool has_replicas) {
 
 /// "shard=16,tensor=8"; the axis that is not named takes the ranks that are left.
 std::string mesh_of(Moved& keys) {
-  constexpr std::string_view refused = "expert_parallel_degree";
-  if (const std::int64_t ranks = keys.degree(refused); ranks > 1)
-    throw keys.home_of(refused).error(
-        refused, fmt::format("{} ranks: this axis is not predicted under torchtitan yet", ranks),
-        "`shardscope record` takes the script as it is");
   const std::int64_t replicate = keys.degree("data_parallel_replicate_degree");
   const std::int64_t stages = keys.degree(pipeline_degree);
   std::string mesh = stages > 1 ? fmt::format("pipeline={},", stages) : "";
@@ -118,6 +113,8 @@ std::string mesh_of(Moved& keys) {
     mesh += fmt::format("context={},", context);
   if (const auto tensor = keys.degree("tensor_parallel_degree"); tensor > 1)
     mesh += fmt::format("tensor={},", tensor);
+  if (const auto expert = keys.degree("expert_parallel_degree"); expert > 1)
+    mesh += fmt::format("expert={},", expert);
   if (!mesh.empty()) mesh.pop_back();
   return mesh;
 }

@@ -207,6 +207,36 @@ void sort_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& pl
     plan.take(count * (size_of(values.dtype).count + position));
 }
 
+/// The largest scores of each row, which nobody keeps.
+void flex_forward_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
+  plan.outputs();
+  plan.take(bytes_of_elements(*call.outputs[1]));
+}
+
+/// Of bfloat16: addresses, sizes and strides of each group, and CUTLASS's tensor maps, four of 128
+/// bytes a multiprocessor. Others are products one by one. Source: ATen/native/cuda/GroupedBlas.cpp
+/// and GroupMM.cu, as seen in recordings of torch 2.15.
+void grouped_product_scratch(const OperatorCall& call, const KernelDevice& device,
+                             ScratchPlan& plan) {
+  constexpr std::int64_t addresses = 3 * 8, strides = 3 * 8, sizes = 3 * 4;
+  constexpr std::int64_t bytes_a_group = addresses + strides + sizes;
+  constexpr std::int64_t maps = 4, bytes_a_map = 128;
+  plan.outputs();
+  if (device.compute_capability < 90 || call.inputs[0]->layout.dtype != Dtype::bfloat16) return;
+  plan.take(call.inputs[2]->layout.sizes.product() * bytes_a_group);
+  plan.take(device.multiprocessors * maps * bytes_a_map);
+}
+
+/// The indices are sorted with their places. Source: ATen/native/cuda/Indexing.cu,
+/// index_put_with_sort_kernel, as seen in recordings of torch 2.15.
+void sorted_scatter_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
+  constexpr int lists = 4;
+  constexpr std::int64_t place = 8;
+  plan.outputs();
+  const std::int64_t rows = call.inputs[2]->layout.sizes[0];
+  for (int each = 0; each < lists; ++each) plan.take(rows * place);
+}
+
 /// cuBLASLt's workspace of products of 8-bit factors. Source: ATen/cuda/CUDABlas.cpp, scaled_gemm.
 void scaled_product_workspace(const OperatorCall&, const KernelDevice& device, ScratchPlan& plan) {
   constexpr std::int64_t bytes = std::int64_t{1} << 20;
@@ -233,6 +263,7 @@ constexpr Row rows[] = {
     {"aten._foreach_norm.Scalar", foreach_norm_scratch},
     {"aten._fused_rms_norm.default", copies_before},
     {"aten._fused_rms_norm_backward.default", copies_before},
+    {"aten._grouped_mm.default", with_operands<grouped_product_scratch, 3, 1, 0>},
     {"aten._log_softmax.default", copies_after},
     {"aten._log_softmax_backward_data.default", copies_after},
     {"aten._scaled_dot_product_cudnn_attention_backward.default",
@@ -276,6 +307,9 @@ constexpr Row rows[] = {
     {"aten.where.self", with_operands<where_scratch, 1, 1, 0>},
     {"fsdp.chunk_cat_mixed_dtype.default", chunk_cat_scratch},
     {"fsdp.split_with_sizes_copy.default", copy_out_scratch},
+    {"higher_order.flex_attention", with_operands<flex_forward_scratch, 2, 2, 0>},
+    {"torchtitan.deterministic_scatter_add.default",
+     with_operands<sorted_scatter_scratch, 3, 1, 1>},
 };
 static_assert(std::ranges::is_sorted(rows, {}, &Row::name));
 

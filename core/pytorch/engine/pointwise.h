@@ -55,6 +55,7 @@ Tensor div_(Session& s, Tensor self, Number other);
 
 // Of one tensor.
 Tensor neg(Session& s, Tensor self);
+Tensor sign(Session& s, Tensor self);  ///< of what requires no gradient
 Tensor abs(Session& s, Tensor self);
 Tensor exp(Session& s, Tensor self);
 Tensor log(Session& s, Tensor self);

@@ -3,6 +3,8 @@
 #include <optional>
 #include <string_view>
 
+#include "core/pytorch/parallel/recorded_mixture.h"
+
 namespace shardscope::eager::parallel {
 namespace {
 
@@ -74,6 +76,8 @@ Schedule recorded_training(const ParallelSettings& settings, const RankPlace& pl
                            const SessionSettings& session_settings, const KernelDevice& device,
                            std::span<const char* const> steps, ProgramListener* listener,
                            std::vector<RecordedChunk>* chunks) {
+  if (settings.mixture)
+    return recorded_mixture(*settings.mixture, place, session_settings, device, steps, listener);
   ScheduleRecorder recorder(device, session_settings.device);
   Session session(session_settings);
   session.observe(recorder);

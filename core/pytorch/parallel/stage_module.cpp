@@ -11,9 +11,11 @@ namespace {
 /// and the root's at the end.
 void reduce_gradients_of(Session& s, const fsdp2::FullySharded& sharded, const fsdp2::State& root) {
   const auto reduce = [&](const fsdp2::State& state) {
-    if (!state.group()) return;
-    state.group()->post_backward(s);
-    state.group()->set_training_state(fsdp2::TrainingState::idle);
+    const auto& groups = state.groups();
+    for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
+      (*group)->post_backward(s);
+      (*group)->set_training_state(fsdp2::TrainingState::idle);
+    }
   };
   const auto& states = sharded.states();
   for (auto state = states.rbegin(); state != states.rend(); ++state)
@@ -27,7 +29,7 @@ void wait_for_gradients_of(Session& s, const fsdp2::FullySharded& sharded,
   fsdp2::CommContext& comm = root.comm();
   comm.wait_for_reductions(s);
   for (const auto& state : sharded.states())
-    if (state->group()) state->group()->finalize_backward(s);
+    for (const auto& group : state->groups()) group->finalize_backward(s);
   comm.release_all_gather_on_current_stream(s);
   comm.post_forward_order.clear();
   comm.release_reduce_scatter_inputs(s);

@@ -14,6 +14,7 @@
 #include "core/pytorch/engine/checkpoint.h"
 #include "core/pytorch/parallel/device_mesh.h"
 #include "core/pytorch/parallel/llama.h"
+#include "core/pytorch/parallel/mixture_training.h"
 #include "core/pytorch/parallel/moe.h"
 #include "core/pytorch/parallel/pipeline.h"
 #include "core/pytorch/parallel/ring_attention.h"
@@ -63,6 +64,8 @@ struct ParallelSettings {
   PipelineScheduleKind schedule = PipelineScheduleKind::gpipe;
   int stages_per_rank = 1;
   std::vector<std::int64_t> stage_layers = {};  ///< of each stage; empty: equally many
+  /// A mixture of experts in the place of all that is said of a Llama.
+  std::optional<MixtureSettings> mixture = {};
 };
 
 /// The pipeline of an axis pp.

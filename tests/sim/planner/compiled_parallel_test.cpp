@@ -10,6 +10,7 @@
 
 #include "core/model/huggingface.h"
 #include "sim/planner/torchtitan_pipeline.h"
+#include "tests/sim/planner/step_collectives.h"
 
 namespace shardscope::planner {
 namespace {
@@ -68,37 +69,6 @@ TorchtitanPipeline pipeline_of(const Json& row, const Model& model) {
   return pipeline;
 }
 
-/// What NCCL counts: of a gather what a rank gives, of a reduction to parts what it gets.
-std::int64_t counted(OperationKind kind, const Collective& collective) {
-  const bool gets = kind == OperationKind::reduce_scatter || kind == OperationKind::receive;
-  return gets ? collective.elements_out : collective.elements_in;
-}
-
-std::vector<std::string> collectives_of_last_step(const Schedule& schedule) {
-  std::vector<std::string> rows;
-  const IndexRange step = schedule.steps.back().actions;
-  for (std::uint32_t i = step.begin; i < step.end; ++i) {
-    const HostAction& action = schedule.program.actions[i];
-    if (!issues_operation(action.kind)) continue;
-    const Operation& op = schedule.operations[action.subject];
-    if (!is_collective(op.kind)) continue;
-    const Collective& collective = schedule.collectives[op.detail];
-    std::string ranks;
-    for (const int rank : schedule.groups[collective.group.value].ranks.list())
-      ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", rank);
-    rows.push_back(fmt::format("{} {} {}", name_of(op.kind), ranks, counted(op.kind, collective)));
-  }
-  return rows;
-}
-
-std::vector<std::string> recorded_collectives(const Json& row) {
-  std::vector<std::string> rows;
-  for (const Json& one : row["collectives"])
-    rows.push_back(fmt::format("{} {} {}", one[0].get<std::string>(), one[1].get<std::string>(),
-                               one[2].get<std::int64_t>()));
-  return rows;
-}
-
 class CompiledParallel : public ::testing::TestWithParam<std::size_t> {
  protected:
   const Json& row() const { return recorded()["cases"][GetParam()]; }
@@ -110,7 +80,7 @@ TEST_P(CompiledParallel, CollectivesAreThoseOfPytorch) {
   const int ranks = row()["mesh"].value("pp", 1);
   const int of_stage = pipeline.place.world / ranks;
   EXPECT_EQ(collectives_of_last_step(schedule_of_rank(pipeline, pipeline.place.rank / of_stage)),
-            recorded_collectives(row()));
+            recorded_collectives(row()["collectives"]));
 }
 
 TEST_P(CompiledParallel, PeakIsThatOfPytorch) {

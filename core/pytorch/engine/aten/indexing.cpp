@@ -4,6 +4,7 @@
 
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/dispatch.h"
+#include "core/pytorch/engine/reductions.h"
 #include "core/pytorch/engine/view_backward.h"
 #include "core/pytorch/engine/views.h"
 
@@ -21,6 +22,9 @@ constexpr Operator index_put_in_place_op{"aten.index_put_.default", OperatorKind
 constexpr Operator index_put_impl_op{"aten._index_put_impl_.default", OperatorKind::indexing};
 constexpr Operator index_add_op{"aten.index_add_.default", OperatorKind::indexing};
 constexpr Operator scatter_add_op{"aten.scatter_add_.default", OperatorKind::indexing};
+constexpr Operator deterministic_scatter_add_op{"torchtitan.deterministic_scatter_add.default",
+                                                OperatorKind::indexing};
+constexpr Operator repeat_op{"aten.repeat_interleave.Tensor", OperatorKind::indexing};
 constexpr Operator nonzero_op{"aten.nonzero.default", OperatorKind::indexing};
 constexpr Operator aminmax_op{"aten.aminmax.default", OperatorKind::reduction};
 constexpr Operator scatter_value_op{"aten.scatter_.value", OperatorKind::indexing};
@@ -153,7 +157,19 @@ Tensor index_select(Session& s, Tensor self, int dim, Tensor index) {
 
 Tensor index_put_(Session& s, Tensor self, Tensors indices, Tensor values) {
   const LetGo let_go{values};
+  const auto formula = [count = static_cast<std::int32_t>(indices.size())](
+                           Session& in, Node& me, Tensors& gradients) -> Tensors {
+    if (me.needs(0)) refuse_gradient("index_put_");
+    return {Tensor(), index(in, gradients[0], saved_indices(in, me, count))};
+  };
+  const NodeRef node = make_node(s, "IndexPutBackward0", {&self, &values}, formula);
+  if (node) {
+    ++self->version;
+    for (std::size_t i = 0; i < indices.size(); ++i)
+      node->save_listed(s, "indices", static_cast<std::int32_t>(i), indices[i]);
+  }
   dispatched(s, index_put_in_place_op, with_indices(self, indices, values), Tensors{self});
+  set_history(s, self, node);
   return self;
 }
 
@@ -186,6 +202,24 @@ Tensor scatter_add_(Session& s, Tensor self, Tensor index, Tensor source) {
   ++self->version;
   dispatched(s, scatter_add_op, {&self, &index, &source}, {&self});
   return self;
+}
+
+Tensor deterministic_scatter_add(Session& s, Tensor self, Tensor index, Tensor source) {
+  const LetGo let_go{self, index, source};
+  const auto formula = [](Session& in, Node& me, Tensors& gradients) -> Tensors {
+    const Tensor kept = me.saved(in, "index");
+    Tensor of_source;
+    if (me.needs(1)) of_source = gather(in, gradients[0], 0, kept);
+    return {gradients[0], std::move(of_source)};
+  };
+  const NodeRef node =
+      make_node(s, "GeneratedBackwardFor_torchtitan_deterministic_scatter_add_defaultBackward",
+                {&self, &source}, formula);
+  const Tensor result = allocate_like(s, self, self.dtype());
+  dispatched(s, deterministic_scatter_add_op, {&self, &index, &source}, {&result});
+  set_history(s, result, node);
+  if (node) node->save(s, "index", index);
+  return result;
 }
 
 Tensor scatter_(Session& s, Tensor self, Tensor index) {
@@ -234,6 +268,16 @@ Tensor repeat_interleave(Session& s, Tensor self, std::int64_t repeats, int dim)
   Dims flat = self.sizes();
   flat[at] *= repeats;
   return view(s, repeated, flat);
+}
+
+Tensor repeat_interleave(Session& s, Tensor self, Tensor repeats, std::int64_t total) {
+  const LetGo let_go{self, repeats};
+  const Tensor places = allocate(s, like(repeats), {total});
+  {
+    const Tensor ends = cumsum(s, repeats, 0);
+    dispatched(s, repeat_op, {&repeats, &ends}, {&places});
+  }
+  return index_select(s, self, 0, places);
 }
 
 }  // namespace shardscope::eager

@@ -17,7 +17,7 @@ Tensor index(Session& s, Tensor self, Tensors indices);
 /// self[mask]: `mask` covers the first dimensions and holds in `rows` places, which it says itself.
 Tensor index_by_mask(Session& s, Tensor self, Tensor mask, std::int64_t rows);
 Tensor index_select(Session& s, Tensor self, int dim, Tensor index);
-/// self[indices...] = values, of what requires no gradient.
+/// self[indices...] = values; `self` requires no gradient.
 Tensor index_put_(Session& s, Tensor self, Tensors indices, Tensor values);
 /// self.index_add_(0, index, source).
 Tensor index_add_(Session& s, Tensor self, Tensor index, Tensor source);
@@ -29,7 +29,12 @@ Tensor scatter_(Session& s, Tensor self, Tensor index);
 Tensor nonzero(Session& s, Tensor self, std::int64_t rows);
 /// torch.nn.functional.one_hot, which looks at the values first.
 Tensor one_hot(Session& s, Tensor self, std::int64_t classes);
+/// self.scatter_add(0, index, source), each sum in one order: torchtitan's operator of that name.
+/// Indices are (rows, columns), all of a row the same. Source: torchtitan 0.3, ops/scatter_add.py.
+Tensor deterministic_scatter_add(Session& s, Tensor self, Tensor index, Tensor source);
 /// torch.repeat_interleave by a number.
 Tensor repeat_interleave(Session& s, Tensor self, std::int64_t repeats, int dim);
+/// torch.repeat_interleave of one dimension by a tensor of numbers, which add up to `total`.
+Tensor repeat_interleave(Session& s, Tensor self, Tensor repeats, std::int64_t total);
 
 }  // namespace shardscope::eager

@@ -146,6 +146,7 @@ Tensor of_gelu(Session& s, const Tensor& gradient, const Tensor& self) {
 constexpr Operator pointwise(std::string_view name) { return {name, OperatorKind::pointwise}; }
 
 constexpr Unary neg_rule{pointwise("aten.neg.default"), "NegBackward0", Saves::nothing, of_neg};
+constexpr Unary sign_rule{pointwise("aten.sign.default"), "SignBackward0"};
 constexpr Unary abs_rule{pointwise("aten.abs.default"), "AbsBackward0", Saves::self, of_abs};
 constexpr Unary exp_rule{
     pointwise("aten.exp.default"), "ExpBackward0", Saves::result, of_exp, true, true};
@@ -178,6 +179,7 @@ constexpr Unary clamp_max_rule{pointwise("aten.clamp.default"), "ClampBackward1"
 }  // namespace
 
 Tensor neg(Session& s, Tensor self) { return apply(s, neg_rule, std::move(self)); }
+Tensor sign(Session& s, Tensor self) { return apply(s, sign_rule, std::move(self)); }
 Tensor abs(Session& s, Tensor self) { return apply(s, abs_rule, std::move(self)); }
 Tensor exp(Session& s, Tensor self) { return apply(s, exp_rule, std::move(self)); }
 Tensor log(Session& s, Tensor self) { return apply(s, log_rule, std::move(self)); }

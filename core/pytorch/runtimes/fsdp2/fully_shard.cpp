@@ -91,6 +91,21 @@ ParameterPlaces places_of(const std::vector<Module*>& modules, const Tensor& par
   return found;
 }
 
+/// _init_param_groups: in the order in which a mesh first comes.
+std::vector<MeshParameters> by_mesh(const std::vector<NamedParameter>& parameters,
+                                    const Options& options) {
+  std::vector<MeshParameters> parts;
+  for (const NamedParameter& parameter : parameters) {
+    const MeshInfoRef mesh =
+        options.parameter_mesh ? options.parameter_mesh(parameter.tensor()) : options.mesh;
+    auto part = std::find_if(parts.begin(), parts.end(),
+                             [&](const MeshParameters& known) { return known.mesh == mesh; });
+    if (part == parts.end()) part = parts.insert(part, {.mesh = mesh, .parameters = {}});
+    part->parameters.push_back(parameter);
+  }
+  return parts;
+}
+
 void move_to_device(Session& s, const Tensor& tensor) {
   if (!tensor.defined() || tensor.device() == s.settings.device || tensor.device() == Device::meta)
     return;
@@ -143,21 +158,24 @@ State& FullySharded::fully_shard(const std::vector<Module*>& modules, const Opti
                               [this](const Module& module) { return state_of(module); }));
   State& state = *states_.back();
   for (const Module* module : roots) state_of_[module] = &state;
-  if (!parameters.empty()) state.set_group(group_of(roots, parameters, options, std::move(comm)));
+  std::vector<std::unique_ptr<ParameterGroup>> groups;
+  for (const MeshParameters& part : by_mesh(parameters, options))
+    groups.push_back(group_of(roots, part, options, comm));
+  state.set_groups(std::move(groups));
   return state;
 }
 
 std::unique_ptr<ParameterGroup> FullySharded::group_of(const std::vector<Module*>& modules,
-                                                       const std::vector<NamedParameter>& named,
+                                                       const MeshParameters& part,
                                                        const Options& options,
                                                        std::shared_ptr<CommContext> comm) {
-  const MeshInfoRef post_forward = post_forward_mesh(options.reshard_after_forward, options.mesh);
+  const MeshInfoRef post_forward = post_forward_mesh(options.reshard_after_forward, part.mesh);
   Parameters parameters;
-  for (const NamedParameter& parameter : named) {
+  for (const NamedParameter& parameter : part.parameters) {
     const Tensor& original = parameter.tensor();
     int dim = options.shard_dim ? options.shard_dim(original) : 0;
     if (dim < 0) dim += original.dim();
-    const int ranks = options.mesh->shard->size();
+    const int ranks = part.mesh->shard->size();
     if (dim > 0 && original.size(dim) % ranks != 0)
       throw Refusal("NotImplementedError",
                     {.where = parameter.name,
@@ -169,7 +187,7 @@ std::unique_ptr<ParameterGroup> FullySharded::group_of(const std::vector<Module*
     parameters.push_back(std::make_unique<Parameter>(
         s_, kept, places_of(modules, kept),
         Parameter::Settings{
-            .mesh = options.mesh,
+            .mesh = part.mesh,
             .post_forward_mesh = post_forward,
             .mixed_precision = options.mixed_precision,
             .offload = options.offload,
@@ -178,7 +196,7 @@ std::unique_ptr<ParameterGroup> FullySharded::group_of(const std::vector<Module*
             .gather_extension =
                 options.gather_extension ? options.gather_extension(kept) : GatherExtension{}}));
   }
-  return std::make_unique<ParameterGroup>(s_, modules, std::move(parameters), options.mesh,
+  return std::make_unique<ParameterGroup>(s_, modules, std::move(parameters), part.mesh,
                                           post_forward, std::move(comm));
 }
 
@@ -188,19 +206,17 @@ State* FullySharded::state_of(const Module& module) const {
 }
 
 const Parameter* FullySharded::parameter_of(const Tensor& sharded) const {
-  for (const auto& state : states_) {
-    if (!state->group()) continue;
-    for (const auto& parameter : state->group()->parameters())
-      if (parameter->sharded_param().is(sharded)) return parameter.get();
-  }
+  for (const auto& state : states_)
+    for (const auto& group : state->groups())
+      for (const auto& parameter : group->parameters())
+        if (parameter->sharded_param().is(sharded)) return parameter.get();
   return nullptr;
 }
 
 void FullySharded::reset_sharded_params() {
-  for (const auto& state : states_) {
-    if (!state->group()) continue;
-    for (const auto& parameter : state->group()->parameters()) parameter->reset_sharded_param(s_);
-  }
+  for (const auto& state : states_)
+    for (const auto& group : state->groups())
+      for (const auto& parameter : group->parameters()) parameter->reset_sharded_param(s_);
 }
 
 State& FullySharded::state_at(Module& module) const {
@@ -213,7 +229,8 @@ State& FullySharded::state_at(Module& module) const {
 void FullySharded::for_each_group(Module& module,
                                   const std::function<void(State&, ParameterGroup&)>& visit) {
   for (Module* each : modules_of(module))
-    if (State* state = state_of(*each); state && state->group()) visit(*state, *state->group());
+    if (State* state = state_of(*each))
+      for (const auto& group : state->groups()) visit(*state, *group);
 }
 
 void FullySharded::set(Module& module, const std::function<void(GroupSwitches&)>& change) {
@@ -239,7 +256,7 @@ void FullySharded::set_reshard_after_forward(Module& module, bool on) {
   for (Module* each : modules_of(module))
     if (State* state = state_of(*each)) {
       state->choose_reshard();
-      if (ParameterGroup* group = state->group())
+      for (const auto& group : state->groups())
         group->set_post_forward_mesh(on ? group->mesh_ref() : nullptr);
     }
 }
@@ -283,33 +300,33 @@ void FullySharded::set_backward_prefetch(Module& module, const std::vector<Modul
 }
 
 void FullySharded::set_unshard_in_backward(Module& module, bool on) {
-  if (ParameterGroup* group = state_at(module).group()) group->switches.unshard_in_backward = on;
+  for (const auto& group : state_at(module).groups()) group->switches.unshard_in_backward = on;
 }
 
 void FullySharded::set_gradient_divide_factor(Module& module, double factor) {
-  if (ParameterGroup* group = state_at(module).group())
+  for (const auto& group : state_at(module).groups())
     group->switches.gradient_divide_factor = factor;
 }
 
 void FullySharded::set_force_sum_reduction_for_comms(Module& module, bool on) {
-  if (ParameterGroup* group = state_at(module).group())
+  for (const auto& group : state_at(module).groups())
     group->switches.force_sum_reduction_for_comms = on;
 }
 
 void FullySharded::unshard(Module& module, bool asynchronous) {
-  ParameterGroup* group = state_at(module).group();
-  if (!group) return;
-  group->lazy_init(s_);
-  group->unshard(s_, asynchronous);
-  if (!asynchronous) group->wait_for_unshard(s_);
+  for (const auto& group : state_at(module).groups()) {
+    group->lazy_init(s_);
+    group->unshard(s_, asynchronous);
+  }
+  if (!asynchronous) wait_for_unshard(module);
 }
 
 void FullySharded::wait_for_unshard(Module& module) {
-  if (ParameterGroup* group = state_at(module).group()) group->wait_for_unshard(s_);
+  for (const auto& group : state_at(module).groups()) group->wait_for_unshard(s_);
 }
 
 void FullySharded::reshard(Module& module) {
-  if (ParameterGroup* group = state_at(module).group()) group->reshard(s_);
+  for (const auto& group : state_at(module).groups()) group->reshard(s_);
 }
 
 }  // namespace shardscope::eager::fsdp2

@@ -10,6 +10,12 @@
 
 namespace shardscope::eager::fsdp2 {
 
+/// Parameters of one call that are sharded over one mesh.
+struct MeshParameters {
+  MeshInfoRef mesh;
+  std::vector<NamedParameter> parameters;
+};
+
 /// All that calls of fully_shard made of one model. It must outlive the model's forwards and
 /// backwards.
 class FullySharded {
@@ -64,8 +70,7 @@ class FullySharded {
   void for_each_group(Module& module, const std::function<void(State&, ParameterGroup&)>& visit);
   MeshInfoRef post_forward_mesh(const ReshardAfterForward& reshard, const MeshInfoRef& mesh);
   std::unique_ptr<ParameterGroup> group_of(const std::vector<Module*>& modules,
-                                           const std::vector<NamedParameter>& parameters,
-                                           const Options& options,
+                                           const MeshParameters& part, const Options& options,
                                            std::shared_ptr<CommContext> comm);
 
   Session& s_;

@@ -80,7 +80,8 @@ void ParameterGroup::take_gradients(Session& s, std::vector<Parameter*>& paramet
 
 void ParameterGroup::recycle_input_buffers(Session& s) {
   auto& states = comm_->reduce_scatter_states;
-  if (states.size() < comm_->reduce_scatter_max_input_buffers) return;
+  // Of several groups the last one, whose backward comes first.
+  if (place_ + 1 != groups_ || states.size() < comm_->reduce_scatter_max_input_buffers) return;
   const RecordFunction record(s);
   while (states.size() >= comm_->reduce_scatter_max_input_buffers) {
     const ReduceScatterState oldest = std::move(states.front());

@@ -150,7 +150,20 @@ void ParameterGroup::backward_prefetch(Session& s) {
   if (post_forward_indices_.empty()) return;  // several backwards of one forward
   const std::size_t index = post_forward_indices_.back();
   post_forward_indices_.pop_back();
+  if (groups_ > 1) return prefetch_modules_before(s, index);
   if (index > 0) comm_->post_forward_order[index - 1]->prefetch(s, Pass::backward);
+}
+
+void ParameterGroup::prefetch_modules_before(Session& s, std::size_t index) {
+  if (place_ != 1) return;
+  const std::vector<Module*>* modules = nullptr;
+  for (std::size_t step = 1; step <= index; ++step) {
+    ParameterGroup& target = *comm_->post_forward_order[index - step];
+    if (target.modules_ == modules_) continue;
+    if (modules == nullptr) modules = &target.modules_;
+    if (target.modules_ != *modules) break;
+    target.prefetch(s, Pass::backward);
+  }
 }
 
 void ParameterGroup::prefetch(Session& s, Pass pass) {

@@ -43,6 +43,11 @@ class ParameterGroup {
   /// An all-gather has been issued and not yet waited for.
   bool has_pending_gather() const { return all_gather_result_.has_value(); }
   void share(std::shared_ptr<CommContext> comm) { comm_ = std::move(comm); }
+  /// Its place among the groups of one call of fully_shard, which are of several meshes.
+  void set_place(std::size_t place, std::size_t groups) {
+    place_ = place;
+    groups_ = groups;
+  }
 
   GroupSwitches switches;
 
@@ -72,6 +77,8 @@ class ParameterGroup {
   Tensor wait_alone(Session& s);
   void register_post_backward_hook(Session& s, Arguments& arguments);
   void backward_prefetch(Session& s);
+  /// Of several groups the second one gathers those of the modules that ran before.
+  void prefetch_modules_before(Session& s, std::size_t index);
   void to_sharded_post_forward(Session& s);
   void to_unsharded();
 
@@ -85,6 +92,7 @@ class ParameterGroup {
   bool is_partial_layout(const std::vector<Parameter*>& parameters) const;
 
   std::vector<Module*> modules_;
+  std::size_t place_ = 0, groups_ = 1;
   Parameters parameters_;
   MeshInfoRef mesh_, post_forward_mesh_;
   std::shared_ptr<CommContext> comm_;

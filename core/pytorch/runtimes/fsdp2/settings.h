@@ -60,6 +60,9 @@ struct Options {
   std::optional<CpuOffloadPolicy> offload = {};
   /// shard_placement_fn: the dimension that a parameter is cut along; empty: 0 for all.
   std::function<int(const Tensor& parameter)> shard_dim = {};
+  /// shard_placement_fn of a mesh: parameters of each mesh are a group of their own; empty: all are
+  /// of `mesh`.
+  std::function<MeshInfoRef(const Tensor& parameter)> parameter_mesh = {};
   /// Of a parameter that is a DTensor: how its gradient becomes one that lies as it does; none for
   /// others. Asked once.
   std::function<GradientRule(const Tensor& parameter)> gradient_rule = {};

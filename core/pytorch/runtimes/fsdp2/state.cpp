@@ -29,6 +29,11 @@ State::State(std::vector<Module*> modules, const MixedPrecisionPolicy& policy,
   register_hooks();
 }
 
+void State::set_groups(std::vector<std::unique_ptr<ParameterGroup>> groups) {
+  groups_ = std::move(groups);
+  for (std::size_t i = 0; i < groups_.size(); ++i) groups_[i]->set_place(i, groups_.size());
+}
+
 void State::register_hooks() {
   const bool several = modules_.size() > 1;
   for (Module* module : modules_) {
@@ -84,20 +89,22 @@ void State::lazy_init(Session& s) {
     state->is_initialized_ = true;
     known.push_back(state);
   }
-  if (automatic_reshard_ && group_) group_->set_post_forward_mesh(nullptr);
+  if (automatic_reshard_)
+    for (const auto& group : groups_) group->set_post_forward_mesh(nullptr);
   comm_->lazy_init(s);
   comm_->reduce_scatter_max_input_buffers = 1;
   for (State* state : context_->all_states) {
     state->context_ = context_;
     state->comm_ = comm_;
-    if (!state->group_) continue;
-    state->group_->share(comm_);
-    comm_->reduce_scatter_max_input_buffers =
-        std::max(comm_->reduce_scatter_max_input_buffers,
-                 state->group_->switches.reduce_scatter_max_input_buffers);
+    for (const auto& group : state->groups_) {
+      group->share(comm_);
+      comm_->reduce_scatter_max_input_buffers =
+          std::max(comm_->reduce_scatter_max_input_buffers,
+                   group->switches.reduce_scatter_max_input_buffers);
+    }
   }
   for (State* state : context_->all_states)
-    if (state->group_) state->group_->lazy_init(s);
+    for (const auto& group : state->groups_) group->lazy_init(s);
 }
 
 void State::cast_inputs(Session& s, Arguments& arguments) const {
@@ -115,9 +122,10 @@ void State::cast_outputs(Session& s, Tensors& outputs) const {
 void State::pre_forward(Session& s, Arguments& arguments) {
   const Visiting visiting(s, comm_->watchers(), *this, Site::state_pre_forward);
   if (training_state_ == TrainingState::pre_backward) {  // a checkpoint recomputes
-    if (group_ && !group_->is_unsharded()) {
-      group_->unshard(s);
-      group_->wait_for_unshard(s);
+    for (const auto& group : groups_) {
+      if (group->is_unsharded()) continue;
+      group->unshard(s);
+      group->wait_for_unshard(s);
     }
     return cast_inputs(s, arguments);
   }
@@ -125,16 +133,16 @@ void State::pre_forward(Session& s, Arguments& arguments) {
   training_state_ = TrainingState::forward;
   if (is_first) root_pre_forward(s, arguments);
   cast_inputs(s, arguments);
-  if (group_) group_->pre_forward(s, arguments);
+  for (const auto& group : groups_) group->pre_forward(s, arguments);
   if (!is_first) return;
   for (State* target : forward_prefetch)
-    if (target->group_) target->group_->prefetch(s, ParameterGroup::Pass::forward);
+    for (const auto& group : target->groups_) group->prefetch(s, ParameterGroup::Pass::forward);
 }
 
 void State::post_forward(Session& s, Tensors& outputs) {
   const Visiting visiting(s, comm_->watchers(), *this, Site::state_post_forward);
   if (training_state_ == TrainingState::pre_backward) return cast_outputs(s, outputs);
-  if (group_) group_->post_forward(s);
+  for (const auto& group : groups_) group->post_forward(s);
   register_pre_backward_hook(s, outputs);
   training_state_ = TrainingState::idle;
   if (context_->iter_forward_root == this) {
@@ -150,7 +158,7 @@ void State::complete_partial_groups(Session& s, Tensors& outputs) {
   for (auto at = context_->all_states.rbegin(); at != context_->all_states.rend(); ++at) {
     State& state = **at;
     if (&state == this || state.modules_to_run_.empty()) continue;
-    if (state.group_) state.group_->post_forward(s);
+    for (const auto& group : state.groups_) group->post_forward(s);
     state.register_pre_backward_hook(s, outputs);
     state.training_state_ = TrainingState::idle;
     state.cast_outputs(s, outputs);
@@ -174,12 +182,13 @@ void State::pre_backward(Session& s) {
     context_->final_callback_queued = true;
     queue_callback(s, [this](Session& session) { final_callback(session); });
   }
-  if (group_) {
+  if (!groups_.empty()) {
     const Visiting visiting(s, comm_->watchers(), *this, Site::state_pre_backward);
-    group_->pre_backward(s, backward_prefetch.empty());
+    for (const auto& group : groups_) group->pre_backward(s, backward_prefetch.empty());
   }
   for (State* target : backward_prefetch)
-    if (target->group_) target->group_->prefetch(s, ParameterGroup::Pass::backward);
+    for (auto group = target->groups_.rbegin(); group != target->groups_.rend(); ++group)
+      (*group)->prefetch(s, ParameterGroup::Pass::backward);
 }
 
 void State::final_callback(Session& s) {
@@ -188,9 +197,9 @@ void State::final_callback(Session& s) {
   context_->iter_forward_root = nullptr;
   for (State* state : context_->all_states) {
     state->modules_to_run_.clear();
-    if (ParameterGroup* group = state->group()) {
-      if (group->training_state() != TrainingState::post_backward) group->post_backward(s);
-      group->set_training_state(TrainingState::idle);
+    for (auto group = state->groups_.rbegin(); group != state->groups_.rend(); ++group) {
+      if ((*group)->training_state() != TrainingState::post_backward) (*group)->post_backward(s);
+      (*group)->set_training_state(TrainingState::idle);
     }
     state->training_state_ = TrainingState::idle;
   }
@@ -204,7 +213,7 @@ void State::final_callback(Session& s) {
 void State::end_backward_iteration(Session& s) {
   comm_->wait_for_reductions(s);
   for (State* state : context_->all_states)
-    if (state->group_) state->group_->finalize_backward(s);
+    for (const auto& group : state->groups_) group->finalize_backward(s);
   comm_->release_all_gather_on_current_stream(s);
   comm_->post_forward_order.clear();
   comm_->release_reduce_scatter_inputs(s);

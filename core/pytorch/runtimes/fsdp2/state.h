@@ -29,9 +29,11 @@ class State {
   State& operator=(const State&) = delete;
 
   const std::vector<Module*>& modules() const { return modules_; }
-  /// Null: it manages no parameters.
-  ParameterGroup* group() const { return group_.get(); }
-  void set_group(std::unique_ptr<ParameterGroup> group) { group_ = std::move(group); }
+  /// Of each mesh one; none: it manages no parameters.
+  const std::vector<std::unique_ptr<ParameterGroup>>& groups() const { return groups_; }
+  /// The first of them, or null.
+  ParameterGroup* group() const { return groups_.empty() ? nullptr : groups_.front().get(); }
+  void set_groups(std::vector<std::unique_ptr<ParameterGroup>> groups);
   TrainingState training_state() const { return training_state_; }
   CommContext& comm() const { return *comm_; }
 
@@ -60,7 +62,7 @@ class State {
   bool automatic_reshard_;
   bool is_initialized_ = false;  ///< lazily; as root or below one
   TrainingState training_state_ = TrainingState::idle;
-  std::unique_ptr<ParameterGroup> group_;
+  std::vector<std::unique_ptr<ParameterGroup>> groups_;
   std::shared_ptr<StateContext> context_ = std::make_shared<StateContext>();
   std::shared_ptr<CommContext> comm_;
   StateOf state_of_;

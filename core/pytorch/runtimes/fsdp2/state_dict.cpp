@@ -126,7 +126,7 @@ StateDict broadcast_wholes(Session& s, const StateDict& dict, const ProcessGroup
 
 StateDict state_dict(Session&, FullySharded& sharded, Module& root) {
   for (const auto& state : sharded.states())
-    if (state->group()) state->group()->to_sharded();
+    for (const auto& group : state->groups()) group->to_sharded();
   StateDict dict;
   add_entries(sharded, root, dict);
   return dict;

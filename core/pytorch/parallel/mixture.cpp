@@ -1,0 +1,317 @@
+#include "core/pytorch/parallel/mixture.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "core/pytorch/engine/aten/flex_attention.h"
+#include "core/pytorch/engine/aten/grouped_mm.h"
+#include "core/pytorch/engine/aten/indexing.h"
+#include "core/pytorch/engine/aten/matmul.h"
+#include "core/pytorch/engine/aten/norm.h"
+#include "core/pytorch/engine/aten/selection.h"
+#include "core/pytorch/engine/aten/softmax.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/dispatch.h"
+#include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/reductions.h"
+#include "core/pytorch/engine/views.h"
+
+namespace shardscope::eager::parallel {
+namespace {
+
+Tensor on_meta(Session& s, Dtype dtype, const Dims& sizes, bool trainable) {
+  const Tensor tensor = allocate(s, {.dtype = dtype, .device = Device::meta}, sizes);
+  tensor.set_requires_grad(trainable);
+  return tensor;
+}
+
+/// A module under `parent`, in which it is called `own`.
+Module& add_module(Module& parent, const std::string& own, std::string class_name) {
+  auto module = std::make_shared<Module>();
+  module->name = parent.name.empty() ? own : parent.name + "." + own;
+  module->class_name = std::move(class_name);
+  parent.children.push_back({own, module});
+  return *module;
+}
+
+void add_parameter(Session& s, Module& module, const char* name, Dtype dtype, const Dims& sizes) {
+  module.parameters.push_back({name, on_meta(s, dtype, sizes, true)});
+}
+
+void add_buffer(Session& s, Module& module, const char* name, const Dims& sizes) {
+  module.buffers.push_back({name, on_meta(s, Dtype::float32, sizes, false), false});
+}
+
+void add_norm(Session& s, Module& parent, const std::string& own, Dtype dtype, std::int64_t size) {
+  Module& norm = add_module(parent, own, "RMSNorm");
+  add_parameter(s, norm, "weight", dtype, {size});
+  norm.forward = [](Session& in, Module& me, const Arguments& arguments) -> Tensors {
+    return {rms_norm(in, arguments[0], me.parameter("weight"))};
+  };
+}
+
+Module& add_linear(Session& s, Module& parent, const std::string& own, Dtype dtype,
+                   const Dims& sizes) {
+  Module& module = add_module(parent, own, "Linear");
+  add_parameter(s, module, "weight", dtype, sizes);
+  module.forward = [](Session& in, Module& me, const Arguments& arguments) -> Tensors {
+    return {linear(in, arguments[0], me.parameter("weight"))};
+  };
+  return module;
+}
+
+/// _rotate_half.
+Tensor half_turned(Session& s, const Tensor& x) {
+  const std::int64_t half = x.size(-1) / 2;
+  const Tensor first = slice(s, x, 3, 0, half);
+  const Tensor second = slice(s, x, 3, half);
+  return cat(s, {neg(s, second), first}, -1);
+}
+
+Tensor turned(Session& s, const Tensor& x, const Tensor& cos, const Tensor& sin) {
+  Tensor by_cos = mul(s, x, cos);
+  Tensor by_sin = mul(s, half_turned(s, x), sin);
+  return add(s, std::move(by_cos), std::move(by_sin));
+}
+
+/// _reshape_for_broadcast: the rows of each position.
+Tensor table_rows(Session& s, const Tensor& table, const Tensor& positions) {
+  const std::int64_t batch = positions.size(0), length = positions.size(1), width = table.size(1);
+  if (batch == 1)
+    return view(s, index(s, table, {squeeze(s, positions, 0)}), {1, length, 1, width});
+  const Tensor expanded = expand(s, unsqueeze(s, unsqueeze(s, table, 0), 2), {batch, -1, -1, -1});
+  const Tensor rows =
+      expand(s, view(s, positions, {batch, length, 1, 1}), {batch, length, 1, width});
+  return gather(s, expanded, 1, rows);
+}
+
+/// torch._assert_async of the positions' bound.
+void check_positions(Session& s, const Tensor& positions, std::int64_t rows) {
+  static constexpr Operator op{"aten._assert_async.msg", OperatorKind::other};
+  const Tensor good = all(s, compare(s, Comparison::le, positions, rows - 1));
+  dispatched(s, op, {&good}, {});
+}
+
+/// CosSinRoPE: {queries, keys, positions}, all (B, T, H, D).
+Tensors rotary_forward(Session& s, Module& me, const Arguments& arguments) {
+  const Tensor &query = arguments[0], &key = arguments[1], &positions = arguments[2];
+  const Tensor& table = me.buffer("cache");
+  check_positions(s, positions, table.size(0));
+  const Tensor rows = table_rows(s, table, positions);
+  const std::int64_t size = query.size(3);
+  const Tensor cos = slice(s, rows, 3, 0, size);
+  const Tensor sin = slice(s, rows, 3, size);
+  const Tensor query_wide = to(s, query, Dtype::float32);
+  const Tensor key_wide = to(s, key, Dtype::float32);
+  const Tensor query_out = turned(s, query_wide, cos, sin);
+  const Tensor key_out = turned(s, key_wide, cos, sin);
+  Tensor turned_query = type_as(s, query_out, query);
+  Tensor turned_key = type_as(s, key_out, key);
+  return {std::move(turned_query), std::move(turned_key)};
+}
+
+/// FusedQKVLinear: of each head of keys its queries, key and value lie together.
+Module::Forward fused_projection(const MixtureShape& shape) {
+  return [size = shape.head_dim, group = shape.heads / shape.kv_heads](
+             Session& s, Module& me, const Arguments& arguments) -> Tensors {
+    const std::int64_t batch = arguments[0].size(0), length = arguments[0].size(1);
+    const Tensor fused = view(s, call_one(s, me.child("wqkv"), {arguments[0]}),
+                              {batch, length, -1, group + 2, size});
+    const Tensors parts = split_with_sizes(s, fused, {group, 1, 1}, 3);
+    Tensors heads;
+    for (const Tensor& part : parts)
+      heads.push_back(contiguous(s, reshape(s, part, {batch, length, -1, size})));
+    return heads;
+  };
+}
+
+/// GQAttention.
+Tensors attention_forward(Session& s, Module& me, const Arguments& arguments) {
+  Tensors heads = call(s, me.child("qkv_linear"), {arguments[0]});
+  Tensor query = std::move(heads[0]), key = std::move(heads[1]), value = std::move(heads[2]);
+  heads.clear();
+  query = call_one(s, me.child("q_norm"), {query});
+  key = call_one(s, me.child("k_norm"), {key});
+  {
+    Tensors turned_heads = call(s, me.child("rope"), {query, key, arguments[1]});
+    query = std::move(turned_heads[0]);
+    key = std::move(turned_heads[1]);
+  }
+  Tensor out;
+  {
+    const Tensor q = transpose(s, query, 1, 2), k = transpose(s, key, 1, 2),
+                 v = transpose(s, value, 1, 2);
+    out = transpose(s, flex_attention(s, q, k, v), 1, 2);
+  }
+  const Tensor flat = flatten(s, contiguous(s, out), 2);
+  return {call_one(s, me.child("wo"), {flat})};
+}
+
+void add_attention(Session& s, Module& block, const MixtureOptions& o) {
+  const MixtureShape& shape = o.shape;
+  Module& attention = add_module(block, "attention", "GQAttention");
+  Module& rope = add_module(attention, "rope", "CosSinRoPE");
+  add_buffer(s, rope, "cache", {o.length, 2 * shape.head_dim});
+  rope.forward = rotary_forward;
+  Module& projection = add_module(attention, "qkv_linear", "FusedQKVLinear");
+  add_linear(s, projection, "wqkv", o.dtype,
+             {(shape.heads + 2 * shape.kv_heads) * shape.head_dim, shape.dim});
+  projection.forward = fused_projection(shape);
+  add_linear(s, attention, "wo", o.dtype, {shape.dim, shape.heads * shape.head_dim});
+  add_norm(s, attention, "q_norm", o.dtype, shape.head_dim);
+  add_norm(s, attention, "k_norm", o.dtype, shape.head_dim);
+  attention.forward = attention_forward;
+}
+
+/// TokenChoiceTopKRouter of softmax with route_norm: {scores, experts, all scores}.
+Module::Forward router_forward(std::int64_t top_k) {
+  return [top_k](Session& s, Module& me, const Arguments& arguments) -> Tensors {
+    Tensor all_scores = softmax(s, call_one(s, me.child("gate"), {arguments[0]}), -1);
+    const Tensor biased = add(s, all_scores, arguments[1]);
+    const auto [unused, experts] = topk(s, biased, top_k);
+    Tensor scores = gather(s, all_scores, -1, experts);
+    constexpr double small = 1e-20, route_scale = 1.0;
+    {
+      const Tensor sums = add(s, sum(s, scores, {-1}, true), Number(small));
+      scores = div(s, std::move(scores), sums);
+    }
+    scores = mul(s, std::move(scores), Number(route_scale));
+    return {std::move(scores), experts, std::move(all_scores)};
+  };
+}
+
+/// The gate under autocast in float32.
+Tensors gate_forward(Session& s, Module& me, const Arguments& arguments) {
+  const Tensor weight = to(s, me.parameter("weight"), Dtype::float32);
+  const Tensor x = to(s, arguments[0], Dtype::float32);
+  return {linear(s, x, weight)};
+}
+
+/// GroupedExperts: {tokens, how many each expert has}.
+Tensors experts_forward(Session& s, Module& me, const Arguments& arguments) {
+  const Tensor& x = arguments[0];
+  const Tensor offsets = cumsum(s, arguments[1], 0, Dtype::int32);
+  const auto product = [&](const Tensor& rows, const char* name) {
+    const Tensor weight = to(s, me.parameter(name), Dtype::bfloat16);
+    return grouped_mm(s, to(s, rows, Dtype::bfloat16), transpose(s, weight, -2, -1), offsets);
+  };
+  Tensor hidden = silu(s, product(x, "w1_EFD"));
+  hidden = mul(s, hidden, product(x, "w3_EFD"));
+  return {type_as(s, product(hidden, "w2_EDF"), x)};
+}
+
+/// RoutedExperts: {x (B, T, D), scores, experts, counts}.
+Module::Forward routed_forward(const ProcessGroup* ranks) {
+  return [ranks](Session& s, Module& me, const Arguments& arguments) -> Tensors {
+    const Tensor& x = arguments[0];
+    const std::int64_t top_k = arguments[1].size(-1);
+    const Tensor tokens = view(s, x, {-1, x.size(-1)});
+    const Dispatched dispatched = dispatch_tokens(s, ranks, tokens,
+                                                  {.scores = view(s, arguments[1], {-1, top_k}),
+                                                   .experts = view(s, arguments[2], {-1, top_k}),
+                                                   .counts = arguments[3]});
+    const Tensor routed =
+        call_one(s, me.child("inner_experts"), {dispatched.tokens, dispatched.counts});
+    const Tensor out = combine_tokens(s, ranks, dispatched, routed, tokens);
+    return {view(s, out, {x.size(0), -1, x.size(-1)})};
+  };
+}
+
+/// MoE.
+Tensors moe_forward(Session& s, Module& me, const Arguments& arguments) {
+  const Tensors routed = call(s, me.child("router"), {arguments[0], me.buffer("expert_bias_E")});
+  Tensor map = zeros(s, routed[2].sizes(), like(routed[2], Dtype::boolean));
+  scatter_(s, map, routed[1]);
+  const Tensor counts = sum(s, to(s, map, Dtype::int64), {0, 1});
+  {
+    const NoGrad no_grad(s);
+    add_(s, me.buffer("tokens_per_expert_E"), counts);
+  }
+  return {call_one(s, me.child("routed_experts"), {arguments[0], routed[0], routed[1], counts})};
+}
+
+void add_moe(Session& s, Module& block, const MixtureOptions& o) {
+  const MixtureShape& shape = o.shape;
+  const std::int64_t here = shape.experts / (o.ranks ? o.ranks->size() : 1);
+  Module& moe = add_module(block, "moe", "MoE");
+  add_buffer(s, moe, "expert_bias_E", {shape.experts});
+  add_buffer(s, moe, "tokens_per_expert_E", {shape.experts});
+  Module& routed = add_module(moe, "routed_experts", "RoutedExperts");
+  Module& experts = add_module(routed, "inner_experts", "GroupedExperts");
+  add_parameter(s, experts, "w1_EFD", o.dtype, {here, shape.hidden, shape.dim});
+  add_parameter(s, experts, "w2_EDF", o.dtype, {here, shape.dim, shape.hidden});
+  add_parameter(s, experts, "w3_EFD", o.dtype, {here, shape.hidden, shape.dim});
+  experts.forward = experts_forward;
+  routed.forward = routed_forward(o.ranks);
+  Module& router = add_module(moe, "router", "TokenChoiceTopKRouter");
+  add_linear(s, router, "gate", o.dtype, {shape.experts, shape.dim}).forward = gate_forward;
+  router.forward = router_forward(shape.top_k);
+  moe.forward = moe_forward;
+}
+
+/// The norm's result is let go of before what is added is there.
+Tensor on_normed(Session& s, Module& norm, Module& module, const Tensor& x,
+                 const Tensor& positions) {
+  const Tensor normed = call_one(s, norm, {x});
+  return call_one(s, module, {normed, positions});
+}
+
+/// {x, positions}.
+Tensors block_forward(Session& s, Module& me, const Arguments& arguments) {
+  Tensor x = arguments[0];
+  const Tensor& positions = arguments[1];
+  Tensor more = on_normed(s, me.child("attention_norm"), me.child("attention"), x, positions);
+  x = add(s, x, std::move(more));
+  more = on_normed(s, me.child("ffn_norm"), me.child("moe"), x, positions);
+  return {add(s, x, std::move(more))};
+}
+
+void add_block(Session& s, Module& layers, std::int64_t number, const MixtureOptions& o) {
+  Module& block = add_module(layers, std::to_string(number), "Qwen3TransformerBlock");
+  add_attention(s, block, o);
+  add_moe(s, block, o);
+  add_norm(s, block, "attention_norm", o.dtype, o.shape.dim);
+  add_norm(s, block, "ffn_norm", o.dtype, o.shape.dim);
+  block.forward = block_forward;
+}
+
+Tensors decoder_forward(Session& s, Module& me, const Arguments& arguments) {
+  Tensor x = call_one(s, me.child("tok_embeddings"), {arguments[0]});
+  for (const Module::Child& block : me.child("layers").children)
+    x = call_one(s, *block.module, {x, arguments[1]});
+  x = call_one(s, me.child("norm"), {x});
+  return {std::move(x)};
+}
+
+Module& uncovered(Module& block) {
+  return block.class_name == "CheckpointWrapper" ? block.child("_checkpoint_wrapped_module")
+                                                 : block;
+}
+
+}  // namespace
+
+std::shared_ptr<Module> make_mixture(Session& s, const MixtureOptions& o) {
+  auto root = std::make_shared<Module>();
+  root->class_name = "Qwen3Model";
+  Module& embeddings = add_module(*root, "tok_embeddings", "Embedding");
+  add_parameter(s, embeddings, "weight", o.dtype, {o.shape.vocab, o.shape.dim});
+  embeddings.forward = [](Session& in, Module& me, const Arguments& arguments) -> Tensors {
+    return {embedding(in, me.parameter("weight"), arguments[0])};
+  };
+  Module& layers = add_module(*root, "layers", "ModuleDict");
+  for (std::int64_t i = 0; i < o.shape.layers; ++i) add_block(s, layers, i, o);
+  add_norm(s, *root, "norm", o.dtype, o.shape.dim);
+  add_linear(s, *root, "lm_head", o.dtype, {o.shape.vocab, o.shape.dim});
+  root->forward = decoder_forward;
+  return root;
+}
+
+Module& moe_of(Module& block) { return uncovered(block).child("moe"); }
+
+Module& grouped_experts_of(Module& block) {
+  return moe_of(block).child("routed_experts").child("inner_experts");
+}
+
+}  // namespace shardscope::eager::parallel

@@ -1,0 +1,89 @@
+// Training iterations of torchtitan's mixtures of experts under FSDP2 and expert parallelism, as
+// one rank runs them. Source: torchtitan 0.3.0, trainer.py, distributed/fsdp.py,
+// distributed/activation_checkpoint.py, components/optimizer/optimizer.py.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/pytorch/parallel/chunked_loss.h"
+#include "core/pytorch/parallel/device_mesh.h"
+#include "core/pytorch/parallel/mixture.h"
+#include "core/pytorch/runtimes/common/optimizer.h"
+#include "core/pytorch/runtimes/training/training_loop.h"
+
+namespace shardscope::eager::parallel {
+
+enum class MixtureCheckpoint : std::uint8_t { none, full, selective };
+
+struct MixtureSettings {
+  MixtureShape shape;
+  std::vector<MeshAxis> mesh;  ///< dp_replicate, dp_shard
+  int expert_ranks = 1;        ///< of dp_shard, the neighbours
+  std::int64_t batch = 1;      ///< sequences of a rank's micro-batch
+  std::int64_t length = 1;     ///< tokens of a sequence
+  int micro_batches = 1;
+  Dtype dtype = Dtype::float32;  ///< of the parameters
+  fsdp2::MixedPrecisionPolicy mixed_precision;
+  bool reshard_after_forward = true;
+  MixtureCheckpoint checkpoint = MixtureCheckpoint::none;
+  OptimizerSettings optimizer;
+  bool clips = false;
+};
+
+class MixtureTraining {
+ public:
+  /// `micro_batch` counts from 0.
+  using Probe = std::function<void(Moment moment, int micro_batch)>;
+
+  /// `groups` must outlive it.
+  MixtureTraining(Session& s, ProcessGroups& groups, const MixtureSettings& settings);
+  MixtureTraining(const MixtureTraining&) = delete;
+  MixtureTraining& operator=(const MixtureTraining&) = delete;
+
+  void iteration(const Probe& probe);
+
+  Module& module() { return *model_; }
+  const MixtureSettings& settings() const { return settings_; }
+  const DeviceMesh& mesh() const { return mesh_; }
+  /// dp_replicate, efsdp and ep.
+  const DeviceMesh& expert_mesh() const { return expert_mesh_; }
+  Tensors parameters();
+  Tensors optimizer_states() const;
+
+ private:
+  bool has_expert_ranks() const { return settings_.expert_ranks > 1; }
+  /// Of a mesh's axis, with that of its replicas if there are several.
+  fsdp2::MeshInfoRef mesh_info(const DeviceMesh& mesh, const char* shard) const;
+  void apply_checkpointing();
+  void apply_fully_shard();
+  void prefetch_explicitly();
+  void to_device();
+
+  Tensor integers_on_device();
+  void make_mask(const Tensor& positions);
+  void micro_batch(int number, const Tensor& labels_of_all, const Probe& probe);
+  Tensor count_of_all_labels();
+  Tensor summed_norm(const Tensors& gradients);
+  void clip();
+  void balance_load();
+  void shorten_timeouts();
+
+  Session& s_;
+  MixtureSettings settings_;
+  DeviceMesh mesh_, expert_mesh_;
+  const ProcessGroup& world_;
+  const ProcessGroup* data_group_;  ///< of all ranks with sequences of their own; null: one
+  std::shared_ptr<Module> model_;
+  std::unique_ptr<fsdp2::FullySharded> sharded_;
+  fsdp2::MeshInfoRef dense_info_, expert_info_;
+  std::unique_ptr<ParameterOptimizer> optimizer_;
+  /// Ids and positions of all micro-batches of a step, labels and loss of the last one.
+  Tensors batches_;
+  Tensor labels_, loss_;
+  Tensors mask_;
+  Tensors constants_;  ///< made once, which nobody lets go of
+};
+
+}  // namespace shardscope::eager::parallel

@@ -1,0 +1,96 @@
+// torchtitan's mixtures of experts beside what PyTorch's allocator counted and what NCCL was asked
+// for: tests/data/torchtitan/experts.json.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/model/huggingface.h"
+#include "sim/planner/torchtitan_pipeline.h"
+#include "tests/sim/planner/step_collectives.h"
+
+namespace shardscope::planner {
+namespace {
+
+using Json = nlohmann::json;
+
+const Json& recorded() {
+  static const Json file = [] {
+    std::ifstream stream(SOURCE_ROOT "/tests/data/torchtitan/experts.json");
+    return Json::parse(stream);
+  }();
+  return file;
+}
+
+std::vector<std::size_t> all_cases() {
+  std::vector<std::size_t> all(recorded()["cases"].size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
+  return all;
+}
+
+JsonValue config_of(const Json& row) {
+  Json config = recorded()["config"];
+  config["num_hidden_layers"] = row["layers"];
+  config["num_experts"] = row["experts"];
+  config["num_experts_per_tok"] = row["top_k"];
+  config["moe_intermediate_size"] = row["hidden"];
+  return JsonValue::parse(config.dump(), "config.json");
+}
+
+eager::CheckpointChoice checkpointing_of(const std::string& name) {
+  return eager::parse_checkpoint_choice(name, "checkpointing");
+}
+
+TorchtitanPipeline pipeline_of(const Json& row, const Model& model, const JsonValue& config) {
+  const int world = row["world"], replicas = row["replicas"];
+  TorchtitanPipeline pipeline;
+  pipeline.settings =
+      torchtitan_settings({.model = model,
+                           .mesh = {{"dp_replicate", replicas}, {"dp_shard", world / replicas}},
+                           .batch = row["batch"],
+                           .length = recorded()["tokens"],
+                           .micro_batches = row["micro_batches"],
+                           .clips = true,
+                           .precision = TrainingPrecision::bf16_mixed,
+                           .optimizer = {.implementation = eager::OptimizerImplementation::fused},
+                           .checkpointing = checkpointing_of(row["checkpointing"]),
+                           .pipeline = {},
+                           .config = &config,
+                           .expert_ranks = row["expert_ranks"]});
+  pipeline.place = {.world = world, .rank = row["rank"]};
+  pipeline.session = {.compute_capability = 90};
+  return pipeline;
+}
+
+class TorchtitanExperts : public ::testing::TestWithParam<std::size_t> {
+ protected:
+  const Json& row() const { return recorded()["cases"][GetParam()]; }
+  JsonValue config_ = config_of(row());
+  Model model_ = model_of_config(config_);
+  TorchtitanPipeline pipeline_ = pipeline_of(row(), model_, config_);
+};
+
+TEST_P(TorchtitanExperts, CollectivesAreThoseOfNccl) {
+  EXPECT_EQ(collectives_of_last_step(schedule_of_rank(pipeline_, 0), WithDtype::yes),
+            recorded_collectives(row()["collectives"]));
+}
+
+TEST_P(TorchtitanExperts, PeakIsThatOfPytorch) {
+  const HardwareProfile profile = find_hardware_profile("h100_sxm", "--cluster");
+  const Summary summary =
+      predict_alone(schedule_of_rank(pipeline_, 0), pipeline_, profile, false).summary;
+  EXPECT_EQ(summary.steps.back().memory.peak_allocated.count,
+            row()["peak_bytes"].get<std::int64_t>());
+}
+
+INSTANTIATE_TEST_SUITE_P(Recorded, TorchtitanExperts, ::testing::ValuesIn(all_cases()),
+                         [](const auto& test) {
+                           const Json& name = recorded()["cases"][test.param]["name"];
+                           return name.template get<std::string>();
+                         });
+
+}  // namespace
+}  // namespace shardscope::planner
