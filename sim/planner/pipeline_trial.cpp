@@ -14,6 +14,7 @@
 #include "sim/engine/rehearse.h"
 #include "sim/engine/simulate_together.h"
 #include "sim/planner/estimate.h"
+#include "sim/planner/first_step_listener.h"
 #include "sim/planner/pipeline_bounds.h"
 #include "sim/planner/torchtitan_estimate.h"
 #include "sim/planner/torchtitan_pipeline.h"
@@ -85,6 +86,9 @@ FewMicroBatches few_micro_batches(const Choice& choice) {
   return {.few = 2 * unit, .unit = unit};
 }
 
+/// The second step is the one that repeats.
+constexpr std::array soon{"1", "steady"};
+
 /// The schedules of all ranks with so many micro-batches.
 class RecordedRanks {
  public:
@@ -94,9 +98,8 @@ class RecordedRanks {
         stop_(std::move(stop)) {}
 
   const Schedule& record(int rank) {
-    static constexpr std::array soon{"1", "steady"};
     Schedule& schedule = schedules_[static_cast<std::size_t>(rank)];
-    schedule = schedule_of_rank(pipeline_, rank, soon, stop_);
+    schedule = schedule_of_rank(pipeline_, rank, {.steps = soon, .stop = stop_});
     return schedule;
   }
   /// Of ranks that are all recorded.
@@ -139,6 +142,28 @@ std::optional<Bytes> held_beyond_memory(const Schedule& schedule, Bytes outside,
   return fits ? std::nullopt : std::optional(rehearsal.reserved);
 }
 
+/// The same of a rank that records all micro-batches.
+std::optional<Bytes> held_with_all(const Choice& choice, int rank, Bytes outside,
+                                   const TrialInputs& inputs, const std::stop_token& stop) {
+  const TorchtitanPipeline pipeline = torchtitan_pipeline(choice, inputs);
+  struct DoesNotFit {
+    Bytes held;
+  };
+  FirstStepListener first([&](Schedule step) {
+    step.world = pipeline.place.world;
+    if (const auto held = held_beyond_memory(step, outside, inputs)) throw DoesNotFit{*held};
+  });
+  // Compiled code is known when all is recorded.
+  const bool is_eager = pipeline.compiled == CompileScope::none;
+  try {
+    const Schedule whole = schedule_of_rank(
+        pipeline, rank, {.steps = soon, .stop = stop, .listener = is_eager ? &first : nullptr});
+    return held_beyond_memory(whole, outside, inputs);
+  } catch (const DoesNotFit& stopped) {
+    return stopped.held;
+  }
+}
+
 /// The rank that is expected to need most memory comes first, where stages were probed.
 std::vector<int> order_of_ranks(const Choice& choice, const TrialInputs& inputs,
                                 const std::stop_token& stop) {
@@ -177,10 +202,8 @@ Trial try_torchtitan(const Choice& choice, const TrialInputs& inputs, const std:
     if (!is_roomy(allocated + outside, inputs)) {
       held = held_beyond_memory(schedule, outside, inputs);
       // Of many micro-batches, outputs of all of them lie between what is freed.
-      if (is_cut && !held && rank == ranks.front()) {
-        RecordedRanks whole(choice, choice.micro_batches, inputs, stop);
-        held = held_beyond_memory(whole.record(rank), outside, inputs);
-      }
+      if (is_cut && !held && rank == ranks.front())
+        held = held_with_all(choice, rank, outside, inputs, stop);
     }
     allocated = std::max(allocated, held.value_or(Bytes{}));
     if (allocated + outside > trial.needed()) {
@@ -214,8 +237,7 @@ FullSimulation rehearse_neediest(const Choice& choice, std::size_t of_few,
   const Bytes memory = inputs.profile.memory;
   FullSimulation result;
   for (const int rank : std::set{static_cast<int>(of_few), choice.mesh.pipeline - 1}) {
-    const Schedule schedule =
-        schedule_of_rank(pipeline, rank, eager::parallel::recorded_steps, stop);
+    const Schedule schedule = schedule_of_rank(pipeline, rank, {.stop = stop});
     const Bytes outside = outside_bytes(schedule, inputs.profile);
     AllocatorChoice allocator{.settings = inputs.allocator};
     if (memory > Bytes{}) allocator.memory = DeviceCapacity{.total = memory, .outside = outside};

@@ -64,7 +64,7 @@ Schedule torchtitan_once(const Choice& choice, const TrialInputs& inputs) {
   settings.clips = false;
   alone.place = {.world = choice.torchtitan->ranks()};
   static constexpr std::array once{"once"};
-  return schedule_of_rank(alone, 0, once);
+  return schedule_of_rank(alone, 0, {.steps = once});
 }
 
 bool is_within_a_stage(OperationKind kind) {

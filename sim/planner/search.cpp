@@ -503,30 +503,64 @@ class Search {
     result_.simulated = simulated_.size();
   }
 
+  /// How many rough ones of a kind are tried at once: one, whose trial corrects the others, and one
+  /// more for each of the kind that did not fit. The same on every machine.
+  std::size_t tried_at_once(std::size_t kind) const {
+    constexpr std::size_t most = 4;
+    const auto lost = lost_rough_.find(kind);
+    return lost == lost_rough_.end() ? 1 : std::min(most, 1 + lost->second);
+  }
+
+  /// Estimated contenders that may come to a place. Behind a rough one that may, those that are
+  /// next in its kind come along: it may not fit.
+  std::vector<std::size_t> estimates_to_try() const {
+    const Marks to_reach = marks();
+    std::vector<std::size_t> batch;
+    std::map<std::size_t, std::size_t> left_of_kind;  // rough ones that may come along
+    for (const Contender& contender : contenders_) {
+      const std::size_t kind = kinds_[contender.choice];
+      if (!contender.is_estimate) {
+        if (left_of_kind.contains(kind)) left_of_kind[kind] = 0;  // what follows is slower
+        continue;
+      }
+      const bool may_win = to_reach.reached_by(least(contender), kind);
+      if (is_rough(choices_[contender.choice])) {
+        if (may_win) left_of_kind.try_emplace(kind, tried_at_once(kind));
+        const auto left = left_of_kind.find(kind);
+        if (left == left_of_kind.end() || left->second == 0) continue;
+        --left->second;
+      } else if (!may_win) {
+        continue;
+      }
+      batch.push_back(contender.choice);
+    }
+    if (batch.size() > batch_size) batch.resize(batch_size);
+    return batch;
+  }
+
+  /// Takes the contenders of a batch out: the rough ones by choice.
+  std::map<std::size_t, Contender> take_out(const std::vector<std::size_t>& batch) {
+    const std::set<std::size_t> again(batch.begin(), batch.end());
+    std::map<std::size_t, Contender> rough;
+    for (const Contender& contender : contenders_)
+      if (again.contains(contender.choice) && is_rough(choices_[contender.choice]))
+        rough.emplace(contender.choice, contender);
+    std::erase_if(contenders_, [&](const Contender& c) { return again.contains(c.choice); });
+    return rough;
+  }
+
   /// Tries out estimated ones that may come to a place, until none is left. Whether there were any.
   bool try_contenders() {
     bool are_any = false;
     while (!options_.stop.stop_requested()) {
-      const Marks to_reach = marks();
-      std::vector<std::size_t> batch;
-      std::map<std::size_t, Contender> rough;
-      std::set<std::size_t> kinds_of_rough;
-      for (const Contender& contender : contenders_) {
-        const std::size_t kind = kinds_[contender.choice];
-        if (!contender.is_estimate || !to_reach.reached_by(least(contender), kind)) continue;
-        if (is_rough(choices_[contender.choice])) {
-          if (!kinds_of_rough.insert(kind).second) continue;
-          rough.emplace(contender.choice, contender);
-        }
-        batch.push_back(contender.choice);
-      }
+      const std::vector<std::size_t> batch = estimates_to_try();
       if (batch.empty()) return are_any;
       are_any = true;
-      if (batch.size() > batch_size) batch.resize(batch_size);
-      const std::set<std::size_t> again(batch.begin(), batch.end());
-      std::erase_if(contenders_, [&](const Contender& c) { return again.contains(c.choice); });
+      const std::map<std::size_t, Contender> rough = take_out(batch);
       try_batch(batch, [&](std::size_t choice) { return tried(choice); });
       if (!rough.empty()) learn(rough);
+      for (const auto& [choice, contender] : rough)
+        if (outcomes_[choice].reason == Reason::out_of_memory) ++lost_rough_[kinds_[choice]];
       report();
     }
     result_.interrupted = true;
@@ -740,9 +774,10 @@ class Search {
   std::vector<Contender> contenders_;                     // best first
   std::vector<Outcome> outcomes_;                         // by choice
   std::size_t next_batch_size_ = first_batch_size;
-  std::map<std::string, double> off_;          // trial over rough estimate, by family
-  std::set<std::size_t> kinds_beyond_memory_;  // of which a place did not fit
-  std::set<std::size_t> simulated_;            // choices, with some or all of their blocks
+  std::map<std::string, double> off_;              // trial over rough estimate, by family
+  std::map<std::size_t, std::size_t> lost_rough_;  // that did not fit when tried, by kind
+  std::set<std::size_t> kinds_beyond_memory_;      // of which a place did not fit
+  std::set<std::size_t> simulated_;                // choices, with some or all of their blocks
   std::vector<bool> settled_;  // by choice: tried out, or known to need too much memory
   SearchResult result_;
 };

@@ -263,17 +263,16 @@ Schedule compiled_with(std::vector<eager::parallel::RecordedChunk>* chunks, Sche
 }  // namespace
 
 Schedule schedule_of_rank(const TorchtitanPipeline& pipeline, int rank,
-                          std::span<const char* const> steps, const std::stop_token& stop,
-                          std::vector<eager::parallel::RecordedChunk>* chunks) {
-  StoppedRecording stopped(stop);
+                          const RankRecording& recording) {
+  StoppedRecording stopped(recording.stop, recording.listener);
   const bool is_pipeline = ranks_of(pipeline) > 1;
   const int ranks_of_stage = pipeline.place.world / ranks_of(pipeline);
   Schedule schedule = eager::parallel::recorded_training(
       pipeline.settings,
       {.world = pipeline.place.world,
        .rank = rank * ranks_of_stage + pipeline.place.rank % ranks_of_stage},
-      pipeline.session, eager::kernel_device(pipeline.session.compute_capability), steps, &stopped,
-      chunks);
+      pipeline.session, eager::kernel_device(pipeline.session.compute_capability), recording.steps,
+      &stopped, recording.chunks);
   schedule.strategy.runtime = Runtime::fsdp2;
   schedule.strategy.mesh.pipeline = ranks_of(pipeline);
   schedule.workload.batch =
@@ -283,7 +282,7 @@ Schedule schedule_of_rank(const TorchtitanPipeline& pipeline, int rank,
   schedule.assumed = pipeline.assumed;
   return pipeline.compiled == CompileScope::none
              ? schedule
-             : compiled_with(chunks, std::move(schedule), pipeline.compiled);
+             : compiled_with(recording.chunks, std::move(schedule), pipeline.compiled);
 }
 
 std::vector<Schedule> schedules_of_stages(const TorchtitanPipeline& pipeline,
@@ -291,7 +290,7 @@ std::vector<Schedule> schedules_of_stages(const TorchtitanPipeline& pipeline,
                                           const std::stop_token& stop) {
   std::vector<Schedule> schedules;
   for (int rank = 0; rank < ranks_of(pipeline); ++rank)
-    schedules.push_back(schedule_of_rank(pipeline, rank, steps, stop));
+    schedules.push_back(schedule_of_rank(pipeline, rank, {.steps = steps, .stop = stop}));
   return schedules;
 }
 

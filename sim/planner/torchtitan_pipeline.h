@@ -57,13 +57,17 @@ struct TorchtitanPipeline {
 /// torchtitan's.
 TorchtitanPipeline torchtitan_pipeline(const Choice& choice, const TrialInputs& inputs);
 
-/// Of one of the ranks that share a rank of the pipeline, compiled where it is. A `stop` ends the
-/// recording with Error (ExitCode::interrupted). `chunks`: see recorded_training.
+/// How a rank is recorded.
+struct RankRecording {
+  std::span<const char* const> steps = eager::parallel::recorded_steps;
+  std::stop_token stop = {};  ///< ends it with Error (ExitCode::interrupted)
+  std::vector<eager::parallel::RecordedChunk>* chunks = nullptr;  ///< see recorded_training
+  eager::ProgramListener* listener = nullptr;  ///< told as it grows; may end it by throwing
+};
+/// Of one of the ranks that share a rank of the pipeline, compiled where it is.
 Schedule schedule_of_rank(const TorchtitanPipeline& pipeline, int rank,
-                          std::span<const char* const> steps = eager::parallel::recorded_steps,
-                          const std::stop_token& stop = {},
-                          std::vector<eager::parallel::RecordedChunk>* chunks = nullptr);
-/// The same of each rank of the pipeline, in order.
+                          const RankRecording& recording = {});
+/// The same of each rank of the pipeline, in order. A `stop` as above.
 std::vector<Schedule> schedules_of_stages(
     const TorchtitanPipeline& pipeline,
     std::span<const char* const> steps = eager::parallel::recorded_steps,

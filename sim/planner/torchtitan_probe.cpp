@@ -101,7 +101,8 @@ StageChunks probed_stage(const TorchtitanPipeline& pipeline, int rank, const Tri
                          const std::stop_token& stop) {
   static constexpr std::array once{"once"};
   std::vector<RecordedChunk> chunks;
-  const Schedule schedule = schedule_of_rank(pipeline, rank, once, stop, &chunks);
+  const Schedule schedule =
+      schedule_of_rank(pipeline, rank, {.steps = once, .stop = stop, .chunks = &chunks});
   return stage_chunks(chunks, schedule, inputs);
 }
 

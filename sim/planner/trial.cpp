@@ -16,6 +16,7 @@
 #include "sim/engine/step_rows.h"
 #include "sim/kernels/compiled_memory.h"
 #include "sim/planner/estimate.h"
+#include "sim/planner/first_step_listener.h"
 #include "sim/planner/live_bytes.h"
 #include "sim/planner/mesh_recordings.h"
 #include "sim/planner/offload.h"
@@ -122,7 +123,8 @@ Schedule schedule_of(const Choice& choice, const TrialInputs& inputs,
                      const eager::RecordedSteps& steps, const std::stop_token& stop) {
   if (choice.runtime == Runtime::native) return native(choice, inputs);
   if (choice.torchtitan)
-    return schedule_of_rank(torchtitan_pipeline(choice, inputs), 0, steps.labels, stop);
+    return schedule_of_rank(torchtitan_pipeline(choice, inputs), 0,
+                            {.steps = steps.labels, .stop = stop});
   StoppedRecording stopped(stop);
   return schedule_of(pytorch_training(choice, inputs), inputs.model, inputs.config, steps,
                      &stopped);
@@ -208,34 +210,6 @@ FullSimulation played_fully(const Schedule& schedule, const TrialInputs& inputs)
   return result;
 }
 
-/// Plays the first step as soon as it is recorded. What it holds, the whole run holds, too: where
-/// that does not fit, nothing more has to be recorded.
-class FirstStepRehearsal final : public eager::ProgramListener {
- public:
-  struct DoesNotFit {
-    FullSimulation result;
-  };
-  FirstStepRehearsal(const TrialInputs& inputs, CompileScope scope, int world)
-      : inputs_(inputs), scope_(scope), world_(world) {}
-
-  void on_program(const Schedule& so_far) override {
-    if (is_done_ || inputs_.profile.memory == Bytes{} || so_far.steps.size() < 2) return;
-    is_done_ = true;
-    Schedule first = so_far;
-    first.steps.resize(1);
-    first.world = world_;
-    FullSimulation result = played_fully(compiled(std::move(first), scope_), inputs_);
-    result.is_part = true;
-    if (!result.fits) throw DoesNotFit{result};
-  }
-
- private:
-  const TrialInputs& inputs_;
-  CompileScope scope_;
-  int world_;
-  bool is_done_ = false;
-};
-
 }  // namespace
 
 FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs,
@@ -245,16 +219,25 @@ FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs,
   if (is_pipelined(choice)) return simulate_pipeline(choice, inputs, stop);
   const Choice recorded = told(choice);
   const CompileScope scope = left_to_compile(choice, inputs);
-  FirstStepRehearsal first(inputs, scope, world_of(choice));
+  struct DoesNotFit {
+    FullSimulation result;
+  };
+  FirstStepListener first([&](Schedule step) {
+    step.world = world_of(choice);
+    FullSimulation result = played_fully(compiled(std::move(step), scope), inputs);
+    result.is_part = true;
+    if (!result.fits) throw DoesNotFit{result};
+  });
   try {
-    Schedule schedule = recording_of(recorded, inputs, stop, &first);
+    Schedule schedule =
+        recording_of(recorded, inputs, stop, inputs.profile.memory > Bytes{} ? &first : nullptr);
     const FullSimulation result = scope == CompileScope::none
                                       ? played_fully(schedule, inputs)
                                       : played_fully(compiled(schedule, scope), inputs);
     if (result.fits && inputs.findings != nullptr)
       inputs.findings->keep_recording(recorded, std::move(schedule));
     return result;
-  } catch (const FirstStepRehearsal::DoesNotFit& stopped) {
+  } catch (const DoesNotFit& stopped) {
     return stopped.result;
   }
 }

@@ -1,6 +1,8 @@
 #include "sim/planner/answer/answer.h"
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -33,18 +35,22 @@ Weighed weigh_what_fits(const Basis& basis, const Watcher& watcher,
 }
 
 /// In the order of what is shown, which knows more than the search: the allocator's retries.
-void set_places(const Weighed& weighed, const Basis& basis, const Watcher& watcher,
-                Answer& answer) {
+void set_places(const Basis& basis, Answer& answer) {
   const Inputs& inputs = basis.inputs;
   std::vector<Candidate>& candidates = answer.candidates;
   answer.rejected = take_out_unfit(candidates);
   answer.curve = curve_of(candidates);
   keep_best(candidates, inputs.objective, inputs.places);
   answer.best_few = candidates.size();
-  if (!candidates.empty() && inputs.objective != Objective::memory)
-    answer.simulated += add_smaller(candidates, weighed.choices, basis, watcher);
-  keep_front(candidates, answer.best_few);
   explain_places(candidates, inputs.objective);
+}
+
+/// Behind the places.
+void add_smaller(Smaller smaller, const Basis& basis, Answer& answer) {
+  answer.simulated += smaller.simulated;
+  std::ranges::move(smaller.candidates, std::back_inserter(answer.candidates));
+  keep_front(answer.candidates, answer.best_few);
+  explain_places(answer.candidates, basis.inputs.objective);
 }
 
 void set_rejected(const Weighed& weighed, const Basis& basis, Answer& answer) {
@@ -59,8 +65,20 @@ void set_given(const Weighed& weighed, const Basis& basis, const Watcher& watche
   answer.given = std::move(given);
 }
 
+/// Of the best choice, each from predictions of its own.
+std::vector<std::string> predicted_remarks(const Candidate& best, const Basis& basis,
+                                           const Watcher& watcher) {
+  std::vector<std::string> remarks;
+  if (watcher.stop.stop_requested()) return remarks;
+  if (basis.inputs.weighs_compilation)
+    if (std::string remark = compilation_remark(best, basis, watcher.stop); !remark.empty())
+      remarks.push_back(std::move(remark));
+  std::ranges::move(remarks_on(best.choice, basis, watcher.stop), std::back_inserter(remarks));
+  return remarks;
+}
+
 void set_remarks(const Weighed& weighed, const Basis& basis, const Watcher& watcher,
-                 Answer& answer) {
+                 std::vector<std::string> predicted, Answer& answer) {
   if (weighed.offloads) {
     const bool timed = basis.costs.knows_host_time();
     answer.remarks.emplace_back(
@@ -72,12 +90,7 @@ void set_remarks(const Weighed& weighed, const Basis& basis, const Watcher& watc
   if (watcher.stop.stop_requested()) return;
   if (std::string remark = small_margin_remark(answer.candidates); !remark.empty())
     answer.remarks.push_back(std::move(remark));
-  if (basis.inputs.weighs_compilation)
-    if (std::string remark = compilation_remark(answer.candidates.front(), basis, watcher.stop);
-        !remark.empty())
-      answer.remarks.push_back(std::move(remark));
-  for (std::string& remark : remarks_on(answer.candidates.front().choice, basis, watcher.stop))
-    answer.remarks.push_back(std::move(remark));
+  std::ranges::move(predicted, std::back_inserter(answer.remarks));
 }
 
 void set_chosen(const Basis& basis, Answer& answer) {
@@ -87,16 +100,20 @@ void set_chosen(const Basis& basis, Answer& answer) {
   answer.written = written(chosen.choice, from);
 }
 
-/// Of what is chosen. Limits and remarks are recorded and played anew, so they are found side by
-/// side.
-void set_limits_and_remarks(const Weighed& weighed, const Basis& basis, const Watcher& watcher,
-                            Answer& answer) {
-  for_each_index(2, 0, [&](std::size_t part) {
-    if (part == 0)
-      answer.limits = limits_of(answer.candidates[answer.chosen.candidate], basis, watcher.stop);
-    else
-      set_remarks(weighed, basis, watcher, answer);
+/// What is said beside the places: limits of the one that is chosen, remarks, what needs less
+/// memory. Each is recorded and played anew, so they are found side by side.
+void set_rest(const Weighed& weighed, const Basis& basis, const Watcher& watcher, Answer& answer) {
+  const std::span<const Candidate> places = places_of(answer);
+  Smaller smaller;
+  std::vector<std::string> remarks;
+  for_each_index(3, 0, [&](std::size_t part) {
+    if (part == 0 && basis.inputs.objective != Objective::memory)
+      smaller = smaller_than(places, weighed.choices, basis, watcher);
+    if (part == 1) answer.limits = limits_of(places[answer.chosen.candidate], basis, watcher.stop);
+    if (part == 2) remarks = predicted_remarks(places.front(), basis, watcher);
   });
+  add_smaller(std::move(smaller), basis, answer);
+  set_remarks(weighed, basis, watcher, std::move(remarks), answer);
 }
 
 }  // namespace
@@ -112,15 +129,15 @@ Answer answer(const Inputs& inputs, const Watcher& watcher) {
                 .in_groups = weighed.in_groups,
                 .simulated = weighed.simulated,
                 .interrupted = weighed.interrupted};
-  set_places(weighed, basis, watcher, result);
+  set_places(basis, result);
   set_rejected(weighed, basis, result);
-  set_given(weighed, basis, watcher, result);
   if (!result.candidates.empty()) {
     set_chosen(basis, result);
-    set_limits_and_remarks(weighed, basis, watcher, result);
+    set_rest(weighed, basis, watcher, result);
   } else if (!result.interrupted) {
     result.advice = advice_where_nothing_fits(weighed, basis, watcher.stop);
   }
+  set_given(weighed, basis, watcher, result);
   result.ways = ways_of(weighed, result.candidates, result.best_few, basis);
   result.interrupted = result.interrupted || watcher.stop.stop_requested();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;

@@ -1,10 +1,13 @@
 #include "sim/planner/answer/places.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "core/base/error.h"
+#include "sim/planner/choice_prediction.h"
 #include "sim/planner/parallel.h"
 #include "traces/memory_fit.h"
 
@@ -42,6 +45,17 @@ std::optional<Candidate> candidate_unless_stopped(const Choice& choice, const Ba
   return std::nullopt;
 }
 
+/// Indices of the ranked: those of which most has to be recorded come first, so that no core is
+/// left with one of them at the end.
+std::vector<std::size_t> longest_first(const Weighed& weighed) {
+  std::vector<std::size_t> order(weighed.ranked.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) {
+    return with_played_micro_batches(weighed.choices[weighed.ranked[i]]).micro_batches;
+  });
+  return order;
+}
+
 SearchResult fastest_within(Bytes memory, const std::vector<Choice>& choices, const Basis& basis,
                             const Watcher& watcher) {
   HardwareProfile smaller = basis.inputs.profile;
@@ -63,7 +77,9 @@ bool dominates(const Summary& a, const Summary& b) {
 std::vector<Candidate> ranked_candidates(const Weighed& weighed, const Basis& basis,
                                          const std::stop_token& stop) {
   std::vector<std::optional<Candidate>> predicted(weighed.ranked.size());
-  for_each_index(predicted.size(), 0, [&](std::size_t i) {
+  const std::vector<std::size_t> order = longest_first(weighed);
+  for_each_index(predicted.size(), 0, [&](std::size_t next) {
+    const std::size_t i = order[next];
     const Choice& choice = weighed.choices[weighed.ranked[i]];
     if (i == 0)
       predicted[i] = candidate_of(choice, basis);
@@ -96,28 +112,29 @@ std::vector<Bytes> smaller_memories(const Summary& best) {
   return memories;
 }
 
-std::size_t add_smaller(std::vector<Candidate>& candidates, const std::vector<Choice>& choices,
-                        const Basis& basis, const Watcher& watcher) {
+Smaller smaller_than(std::span<const Candidate> candidates, const std::vector<Choice>& choices,
+                     const Basis& basis, const Watcher& watcher) {
   std::vector<Choice> plain = choices;
   // Of torchtitan's pipelines each takes seconds to play.
   std::erase_if(plain, [](const Choice& choice) { return !is_plain(choice) || is_rough(choice); });
-  std::size_t simulated = 0;
+  const auto is_among = [](std::span<const Candidate> known, const Choice& choice) {
+    return std::ranges::find(known, choice, &Candidate::choice) != known.end();
+  };
+  Smaller smaller;
   for (const Bytes memory : smaller_memories(candidates.front().summary)) {
     if (watcher.stop.stop_requested()) break;
     const SearchResult found = fastest_within(memory, plain, basis, watcher);
-    simulated += found.simulated;
+    smaller.simulated += found.simulated;
     if (found.ranked.empty()) break;
     const Choice& choice = plain[found.ranked.front().choice];
-    const bool is_known = std::any_of(candidates.begin(), candidates.end(),
-                                      [&](const Candidate& c) { return c.choice == choice; });
-    if (is_known) continue;
+    if (is_among(candidates, choice) || is_among(smaller.candidates, choice)) continue;
     std::optional<Candidate> candidate = candidate_unless_stopped(choice, basis, watcher.stop);
     if (!candidate) break;
     const auto slowest = slowest_step(basis.inputs, world_of(choice));
     if (slowest && candidate->summary.step_time > slowest->time) break;
-    if (leaves_margin(candidate->summary)) candidates.push_back(std::move(*candidate));
+    if (leaves_margin(candidate->summary)) smaller.candidates.push_back(std::move(*candidate));
   }
-  return simulated;
+  return smaller;
 }
 
 void keep_front(std::vector<Candidate>& candidates, std::size_t best_few) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "sim/planner/answer/candidate.h"
@@ -21,10 +22,15 @@ void keep_best(std::vector<Candidate>& candidates, Objective objective, std::siz
 /// (two margins of 3.2 stay free), then 70, 45 and 25% of 79.
 std::vector<Bytes> smaller_memories(const Summary& best);
 
-/// Looks for the fastest choices of plain settings that do with a part of the best one's memory,
-/// and puts those behind the candidates that are not among them. Returns how many were simulated.
-std::size_t add_smaller(std::vector<Candidate>& candidates, const std::vector<Choice>& choices,
-                        const Basis& basis, const Watcher& watcher);
+struct Smaller {
+  std::vector<Candidate> candidates;  ///< what needs most comes first
+  std::size_t simulated = 0;
+};
+
+/// The fastest choices of plain settings that do with a part of the best candidate's memory and are
+/// not among the candidates.
+Smaller smaller_than(std::span<const Candidate> candidates, const std::vector<Choice>& choices,
+                     const Basis& basis, const Watcher& watcher);
 
 /// Marks the candidates of which none other is both faster and smaller; behind the best few only
 /// those stay.

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <vector>
 
 #include "core/base/error.h"
 #include "sim/engine/rehearse.h"
 #include "sim/engine/step_player.h"
 #include "sim/planner/answer/basis.h"
+#include "sim/planner/first_step_listener.h"
 #include "tests/sim/planner/answer/tiny_plan.h"
 #include "tests/sim/planner/equal_schedules.h"
 
@@ -241,6 +243,18 @@ INSTANTIATE_TEST_SUITE_P(
              S::hybrid_shard,
              {.replicate = 2, .shard = 2}}),
     [](const auto& test) { return test.param.name; });
+
+// The second step has begun when the first is given away; the third changes nothing.
+TEST(FirstStepListener, GivesTheFirstStepAloneAndOnce) {
+  std::vector<std::size_t> steps;
+  FirstStepListener listener([&](const Schedule& first) { steps.push_back(first.steps.size()); });
+  Schedule recording;
+  for (int i = 0; i < 3; ++i) {
+    recording.steps.push_back({});
+    listener.on_program(recording);
+    EXPECT_EQ(steps, i == 0 ? std::vector<std::size_t>{} : std::vector<std::size_t>{1});
+  }
+}
 
 }  // namespace
 }  // namespace shardscope::planner

@@ -73,17 +73,17 @@ TEST(SmallerMemories, LeaveTwoMarginsWhereTheBestLeavesLess) {
 }
 
 // What tensors take; the allocator holds more where the device has it.
-TEST(AddSmaller, FindsChoicesWithLessMemoryThanTheBest) {
+TEST(SmallerThan, FindsChoicesWithLessMemoryThanTheBest) {
   Inputs inputs = tiny_plan();
   const Basis basis(inputs);
   const std::vector<Choice> choices = choices_of(inputs, 4).choices;
-  std::vector<Candidate> candidates{candidate_of(tiny_choice(), basis)};
-  add_smaller(candidates, choices, basis, {});
-  ASSERT_GT(candidates.size(), 1u);
-  for (std::size_t i = 1; i < candidates.size(); ++i)
-    EXPECT_LE(candidates[i].summary.memory.peak_allocated.count,
-              static_cast<std::int64_t>(
-                  0.7 * static_cast<double>(needed_memory(candidates[0].summary).count)));
+  const Candidate best = candidate_of(tiny_choice(), basis);
+  const std::vector<Candidate> smaller = smaller_than({&best, 1}, choices, basis, {}).candidates;
+  ASSERT_FALSE(smaller.empty());
+  for (const Candidate& candidate : smaller)
+    EXPECT_LE(
+        candidate.summary.memory.peak_allocated.count,
+        static_cast<std::int64_t>(0.7 * static_cast<double>(needed_memory(best.summary).count)));
 }
 
 }  // namespace
