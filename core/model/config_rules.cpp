@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 
 #include "core/base/utf8.h"
@@ -29,6 +30,45 @@ void fill_layer_types(ConfigFields& fields, const std::function<bool(std::int64_
   for (std::int64_t layer = 0; layer < layers; ++layer)
     types.push_back(slides(layer) ? "sliding_attention" : "full_attention");
   fields.set("layer_types", types.dump());
+}
+
+std::vector<std::string> layer_types_of(const ConfigReader& config,
+                                        const std::function<bool(std::int64_t)>& slides) {
+  std::set<std::string> types;
+  if (const auto given = config.find("layer_types")) {
+    for (const JsonValue& type : given->elements()) types.insert(type.string());
+    return {types.begin(), types.end()};
+  }
+  const std::int64_t layers = config.layers({"num_hidden_layers"});
+  for (std::int64_t layer = 0; layer < layers; ++layer)
+    types.insert(slides(layer) ? "sliding_attention" : "full_attention");
+  return {types.begin(), types.end()};
+}
+
+namespace {
+
+nlohmann::json theta_of(const ConfigFields& fields, const ThetaRule& rule) {
+  const bool given = !rule.key.empty() && !fields.is_null(rule.key);
+  return nlohmann::json::parse(given ? fields.text(rule.key) : std::string(rule.otherwise));
+}
+
+}  // namespace
+
+void fill_rope_by_type(ConfigFields& fields, const ThetaRule& full, const ThetaRule& sliding) {
+  nlohmann::json rope = nlohmann::json::parse(fields.text("rope_parameters"));
+  if (!rope.is_object()) rope = nlohmann::json::object();
+  for (const char* type : {"full_attention", "sliding_attention"})
+    if (!rope[type].is_object()) rope[type] = {{"rope_type", "default"}};
+  const nlohmann::json scaling = nlohmann::json::parse(fields.text("rope_scaling"));
+  if (scaling.is_object()) rope["full_attention"].update(scaling);
+  const auto set_where_missing = [&](const char* type, const ThetaRule& rule) {
+    if (!rope[type].contains("rope_theta")) rope[type]["rope_theta"] = theta_of(fields, rule);
+  };
+  set_where_missing("full_attention", full);
+  set_where_missing("sliding_attention", sliding);
+  fields.erase("rope_scaling");
+  for (const ThetaRule& rule : {full, sliding}) fields.erase(rule.key);
+  fields.set("rope_parameters", rope.dump());
 }
 
 void fill_head_dim(ConfigFields& fields) {
@@ -68,11 +108,14 @@ void rename_to_longrope(ConfigFields& fields) {
   fields.set("rope_scaling", scaling.dump());
 }
 
-void check_layer_types(const ConfigReader& config) {
+void check_layer_types(const ConfigReader& config, std::string_view further_type) {
   const auto types = config.find("layer_types");
   if (!types) return;
   for (const JsonValue& type : types->elements()) {
     const std::string name = type.string();
+    // An older name of full attention: configuration_utils.py, "attention": "full_attention".
+    const bool older = name == "attention" && config.version() == TransformersVersion::v5;
+    if (older || (!further_type.empty() && name == further_type)) continue;
     if (std::find(std::begin(layer_types), std::end(layer_types), name) == std::end(layer_types))
       throw type.error(fmt::format("unknown layer type \"{}\"", shown(name)),
                        fmt::format("known are {}", fmt::join(layer_types, ", ")));

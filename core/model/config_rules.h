@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/model/config_fields.h"
 #include "core/model/config_reader.h"
@@ -29,8 +30,23 @@ void rename_to_longrope(ConfigFields& fields);
 /// layer_types null: whether each layer, from 0, slides.
 void fill_layer_types(ConfigFields& fields, const std::function<bool(std::int64_t)>& slides);
 
-/// layer_types, where given, is one known name for each layer.
-void check_layer_types(const ConfigReader& config);
+/// The types of layers, each once and in alphabetical order: what layer_types says, else by whether
+/// each layer, from 0, slides.
+std::vector<std::string> layer_types_of(const ConfigReader& config,
+                                        const std::function<bool(std::int64_t)>& slides);
+
+/// Where the base of a type's rotary embedding stands in older configs, and else what it is (JSON).
+struct ThetaRule {
+  std::string_view key;
+  std::string_view otherwise;
+};
+/// rope_parameters for each type of layer; an older rope_scaling is that of full attention. Source:
+/// convert_rope_params_to_dict of Gemma 3 and OLMo 3.
+void fill_rope_by_type(ConfigFields& fields, const ThetaRule& full, const ThetaRule& sliding);
+
+/// layer_types, where given, is one known name for each layer: a type of attention, or the further
+/// one.
+void check_layer_types(const ConfigReader& config, std::string_view further_type = {});
 /// What the native runtime lacks of a config with use_sliding_window; empty: nothing.
 std::string why_windowed(const ConfigReader& config);
 

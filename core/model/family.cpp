@@ -1,17 +1,27 @@
 #include "core/model/family.h"
 
+#include <fmt/format.h>
+
+#include "core/base/error.h"
+
 namespace shardscope {
 
 const std::vector<ModelFamily>& model_families() {
   static const std::vector<ModelFamily> families{
-      bert_family(),     bloom_family(),       deepseek_v3_family(), gemma_family(),
-      gemma2_family(),   gemma3_text_family(), glm4_family(),        gpt2_family(),
-      gpt_neox_family(), gpt_oss_family(),     gptj_family(),        granite_family(),
-      litgpt_family(),   llama_family(),       mistral_family(),     mixtral_family(),
-      olmo2_family(),    opt_family(),         phi_family(),         phi3_family(),
-      qwen_family(),     qwen2_family(),       qwen3_family(),       qwen3_moe_family(),
-      roberta_family(),  smollm3_family(),     stablelm_family(),    starcoder2_family(),
-      t5_family()};
+      arcee_family(),       bert_family(),        bloom_family(),
+      deepseek_v3_family(), ernie4_5_family(),    exaone4_family(),
+      gemma2_family(),      gemma3_text_family(), gemma4_text_family(),
+      gemma_family(),       glm4_family(),        glm_family(),
+      gpt2_family(),        gpt_neox_family(),    gpt_oss_family(),
+      gptj_family(),        granite_family(),     granitemoehybrid_family(),
+      lfm2_family(),        lfm2_moe_family(),    litgpt_family(),
+      llama_family(),       ministral3_family(),  ministral_family(),
+      mistral_family(),     mixtral_family(),     olmo2_family(),
+      olmo3_family(),       opt_family(),         phi3_family(),
+      phi_family(),         qwen2_family(),       qwen3_family(),
+      qwen3_moe_family(),   qwen_family(),        roberta_family(),
+      seed_oss_family(),    smollm3_family(),     stablelm_family(),
+      starcoder2_family(),  t5_family()};
   return families;
 }
 
@@ -28,6 +38,10 @@ bool has_sdpa(const Model& model) {
 }
 
 JsonValue defaults_of(const ModelFamily& family, TransformersVersion version) {
+  if (version == TransformersVersion::v4 && family.default_config_4.empty())
+    throw Error({.where = fmt::format("model_type {}", family.model_type),
+                 .what = "it is known as transformers 5 has it",
+                 .way_out = "leave out --transformers 4"});
   return JsonValue::parse(
       version == TransformersVersion::v4 ? family.default_config_4 : family.default_config,
       std::string(family.model_type) + "'s defaults");

@@ -21,7 +21,8 @@ struct ModelFamily {
       default_class;  ///< where config.json names no architecture: its causal language model
   std::vector<std::string_view> classes;  ///< those that can be built, the default one among them
   std::vector<std::string_view> generating_classes;  ///< those with a generation_config.json
-  /// JSON: every key that the config class has, with its default, in transformers 5 and 4.
+  /// JSON: every key that the config class has, with its default, in transformers 5 and 4. Empty:
+  /// that release is not known to have the family.
   std::string_view default_config;
   std::string_view default_config_4;
   /// Other names of keys, as the config class's attribute_map: {"hidden_size", "n_embd"}.
@@ -51,31 +52,43 @@ bool has_sdpa(const Model& model);
 /// The family's default_config of that version, parsed.
 JsonValue defaults_of(const ModelFamily& family, TransformersVersion version);
 
+ModelFamily arcee_family();
 ModelFamily bert_family();
 ModelFamily bloom_family();
 ModelFamily deepseek_v3_family();
-ModelFamily gemma_family();
+ModelFamily ernie4_5_family();
+ModelFamily exaone4_family();
 ModelFamily gemma2_family();
 ModelFamily gemma3_text_family();
+ModelFamily gemma_family();
 ModelFamily glm4_family();
+ModelFamily gemma4_text_family();
+ModelFamily glm_family();
 ModelFamily gpt2_family();
 ModelFamily gpt_neox_family();
 ModelFamily gpt_oss_family();
 ModelFamily gptj_family();
 ModelFamily granite_family();
+ModelFamily granitemoehybrid_family();
+ModelFamily lfm2_family();
+ModelFamily lfm2_moe_family();
 ModelFamily litgpt_family();
 ModelFamily llama_family();
+ModelFamily ministral3_family();
+ModelFamily ministral_family();
 ModelFamily mistral_family();
 ModelFamily mixtral_family();
 ModelFamily olmo2_family();
+ModelFamily olmo3_family();
 ModelFamily opt_family();
-ModelFamily phi_family();
 ModelFamily phi3_family();
-ModelFamily qwen_family();
+ModelFamily phi_family();
 ModelFamily qwen2_family();
 ModelFamily qwen3_family();
 ModelFamily qwen3_moe_family();
+ModelFamily qwen_family();
 ModelFamily roberta_family();
+ModelFamily seed_oss_family();
 ModelFamily smollm3_family();
 ModelFamily stablelm_family();
 ModelFamily starcoder2_family();

@@ -50,7 +50,8 @@ Sizes read_sizes(const ConfigReader& config, const GatedDecoder& relative) {
                                              : std::string(relative.activation);
   s.epsilon = config.positive(relative.epsilon_key);
   s.deviation = config.deviation("initializer_range");
-  s.tied = config.flag("tie_word_embeddings");
+  const bool older_key = !relative.tied_key.empty() && config.find(relative.tied_key);
+  s.tied = config.flag(older_key ? relative.tied_key : "tie_word_embeddings");
   if (!relative.rotary_types.empty()) {
     if (s.head_dim % 2 != 0)
       throw config.error("head_dim", fmt::format("expected an even number, got {}", s.head_dim));
@@ -59,7 +60,7 @@ Sizes read_sizes(const ConfigReader& config, const GatedDecoder& relative) {
     s.rope = read_rope_parameters(config, relative.rope, s.head_dim, s.positions);
   config.check_padding_token(s.vocabulary);
   if (config.version() == TransformersVersion::v5 || config.declares("layer_types"))
-    check_layer_types(config);
+    check_layer_types(config, relative.mixer_layer_type);
   return s;
 }
 
@@ -79,10 +80,12 @@ class Builder {
     for (std::int64_t layer = 0; layer < s_.layers; ++layer)
       decoder_.blocks.push_back(build_layer(layer));
     const std::string_view dropout = relative_.dropout_before_final_norm;
-    if (dropout.empty()) decoder_.final_norm = norm(at(relative_.final_norm), s_.width);
+    const bool norm_last = relative_.final_norm_last || !dropout.empty();
+    if (!norm_last) decoder_.final_norm = norm(at(relative_.final_norm), s_.width);
     build_rotary_embedding();
-    if (dropout.empty()) return;
-    add_module(model_, at(dropout), "Dropout");
+    if (relative_.finish_base) relative_.finish_base(config_, prefix_, shape_of(0), model_);
+    if (!norm_last) return;
+    if (!dropout.empty()) add_module(model_, at(dropout), "Dropout");
     decoder_.final_norm = norm(at(relative_.final_norm), s_.width);
   }
 
@@ -103,20 +106,34 @@ class Builder {
     return std::string(relative_.name) + std::string(class_name);
   }
 
+  std::string of_part(std::string_view class_name) const {
+    return of_family(std::string(relative_.part_prefix) + std::string(class_name));
+  }
+  FeedForward shape_of(std::int64_t layer) const {
+    return {.layer = layer,
+            .width = s_.width,
+            .inner = s_.inner,
+            .activation = s_.activation,
+            .standard_deviation = s_.deviation};
+  }
+
   void add_rotary(std::string_view name) {
-    add_module(model_, at(name), of_family("RotaryEmbedding"));
+    add_module(model_, at(name), of_part("RotaryEmbedding"));
     add_rotary_buffers(model_, at(name), s_.rope.frequencies);
   }
 
   void build_rotary_embedding() {
-    if (relative_.rotary_types.empty()) return add_rotary("rotary_emb");
+    if (relative_.rotary_types.empty()) return add_rotary(relative_.rotary_name);
     if (model_.transformers == TransformersVersion::v4) {
       add_rotary("rotary_emb");
       return add_rotary("rotary_emb_local");
     }
-    add_module(model_, at("rotary_emb"), of_family("RotaryEmbedding"));
-    for (const std::string& type : relative_.rotary_types)
-      add_rotary_buffers(model_, at("rotary_emb"), s_.rope.frequencies, type + "_");
+    add_module(model_, at("rotary_emb"), of_part("RotaryEmbedding"));
+    for (const std::string& type : relative_.rotary_types) {
+      const bool wide = type == "full_attention" && relative_.full_head_dim > 0;
+      add_rotary_buffers(model_, at("rotary_emb"),
+                         wide ? relative_.full_head_dim / 2 : s_.rope.frequencies, type + "_");
+    }
   }
 
   Norm norm(const std::string& name, std::int64_t width) {
@@ -135,28 +152,45 @@ class Builder {
   DecoderBlock build_layer(std::int64_t layer) {
     const std::string name = at(fmt::format("layers.{}", layer));
     DecoderBlock block{.module = name};
-    add_module(model_, name, of_family("DecoderLayer"));
-    add_module(model_, name + ".self_attn", of_family(relative_.attention_class));
-    if (relative_.attention_sinks)
-      add_parameter(model_, name + ".self_attn.sinks", {s_.heads},
-                    {.standard_deviation = s_.deviation});
-    build_attention(name + ".self_attn", block);
-    build_feed_forward(name, layer, block);
-    std::vector<Norm> norms;
-    for (const std::string_view part : relative_.norms)
-      norms.push_back(norm(joined(name, part), s_.width));
-    block.attention_norm = norms[0];
-    block.mlp_norm = norms.back();
+    add_module(model_, name, of_part("DecoderLayer"));
+    if (relative_.norms_first) {
+      build_norms(name, block);
+      build_feed_forward(name, layer, block);
+      build_mixer(name, layer, block);
+    } else {
+      build_mixer(name, layer, block);
+      build_feed_forward(name, layer, block);
+      build_norms(name, block);
+    }
     for (const std::string_view part : relative_.dropouts)
       add_module(model_, joined(name, part), "Dropout");
+    if (relative_.finish_layer) relative_.finish_layer(config_, name, shape_of(layer), model_);
     return block;
   }
 
-  void build_attention(const std::string& name, DecoderBlock& block) {
-    if (relative_.attention)
-      return relative_.attention(
-          config_, name, {.width = s_.width, .heads = s_.heads, .standard_deviation = s_.deviation},
-          model_);
+  AttentionParts parts_of(std::int64_t layer) const {
+    return {
+        .layer = layer, .width = s_.width, .heads = s_.heads, .standard_deviation = s_.deviation};
+  }
+
+  void build_mixer(const std::string& name, std::int64_t layer, DecoderBlock& block) {
+    if (relative_.mixer && relative_.mixer(config_, name, parts_of(layer), model_)) return;
+    build_attention(name + ".self_attn", layer, block);
+  }
+
+  void build_norms(const std::string& layer, DecoderBlock& block) {
+    std::vector<Norm> norms;
+    for (const std::string_view part : relative_.norms)
+      norms.push_back(norm(joined(layer, part), s_.width));
+    block.attention_norm = norms[0];
+    block.mlp_norm = norms.back();
+  }
+
+  void build_attention(const std::string& name, std::int64_t layer, DecoderBlock& block) {
+    add_module(model_, name, of_part(relative_.attention_class));
+    if (relative_.attention_sinks)
+      add_parameter(model_, name + ".sinks", {s_.heads}, {.standard_deviation = s_.deviation});
+    if (relative_.attention) return relative_.attention(config_, name, parts_of(layer), model_);
     const std::int64_t query = s_.heads * s_.head_dim;
     const std::int64_t key = s_.kv_heads * s_.head_dim;
     if (relative_.packed_attention) {
@@ -176,20 +210,14 @@ class Builder {
     }
     if (relative_.query_key_norms == QueryKeyNorms::none) return;
     const bool whole = relative_.query_key_norms == QueryKeyNorms::whole;
-    norm(name + ".q_norm", whole ? query : s_.head_dim);
-    norm(name + ".k_norm", whole ? key : s_.head_dim);
+    norm(joined(name, relative_.query_norm), whole ? query : s_.head_dim);
+    norm(joined(name, relative_.key_norm), whole ? key : s_.head_dim);
   }
 
   void build_feed_forward(const std::string& name, std::int64_t layer, DecoderBlock& block) {
     const std::string mlp = name + ".mlp";
     if (relative_.feed_forward)
-      return relative_.feed_forward(config_, name,
-                                    {.layer = layer,
-                                     .width = s_.width,
-                                     .inner = s_.inner,
-                                     .activation = s_.activation,
-                                     .standard_deviation = s_.deviation},
-                                    model_);
+      return relative_.feed_forward(config_, name, shape_of(layer), model_);
     add_module(model_, mlp, of_family("MLP"));
     block.mlp = MlpKind::swiglu;
     if (relative_.packed_feed_forward) {
@@ -251,9 +279,9 @@ void build_gated_decoder(const ConfigReader& config, const GatedDecoder& relativ
   const std::string_view task = task_of(model, relative.name);
   const std::string base(task == "ForQuestionAnswering" ? relative.question_prefix : "model");
   model.base_model_prefix = relative.base_model_prefix.value_or(base);
-  model.no_split_classes =
-      model.no_split_classes_of_class = {std::string(relative.name) + "DecoderLayer"};
-  model.dropout = config.probability("attention_dropout");
+  model.no_split_classes = model.no_split_classes_of_class = {
+      std::string(relative.name) + std::string(relative.part_prefix) + "DecoderLayer"};
+  if (relative.attention_dropout) model.dropout = config.probability("attention_dropout");
   add_module(model, "", model.class_name);
   Builder builder(config, relative, sizes, model);
   const bool is_base = task == relative.base_class;
@@ -274,6 +302,11 @@ void refuse_query_key_norms(const ConfigReader& config) {
     throw config.error(
         "qk_layernorm",
         "norms of query and key are not simulated; export the model (docs/own_models.md)");
+}
+
+void add_scale(Model& model, const std::string& embedding) {
+  model.buffers.push_back(
+      {.name = embedding + ".embed_scale", .shape = {}, .dtype = model.dtype, .persistent = false});
 }
 
 void add_embedding_scale(Model& model) {

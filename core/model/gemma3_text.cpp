@@ -1,10 +1,7 @@
 // Gemma 3, its text model. Source: transformers 5.24 and 4.57.6, models/gemma3/modeling_gemma3.py
 // and configuration_gemma3.py, class Gemma3TextConfig.
 #include <cstdint>
-#include <nlohmann/json.hpp>
-#include <set>
-#include <string>
-#include <vector>
+#include <functional>
 
 #include "core/model/config_rules.h"
 #include "core/model/family.h"
@@ -19,19 +16,10 @@ constexpr std::string_view global_theta = "1000000.0", local_theta = "10000.0";
 /// Whether a layer, from 0, slides, where the config names no types.
 bool slides(std::int64_t layer, std::int64_t pattern) { return (layer + 1) % pattern != 0; }
 
-/// Each once, in alphabetical order.
-std::vector<std::string> layer_types_of(const ConfigReader& config) {
-  std::set<std::string> types;
-  if (const auto given = config.find("layer_types")) {
-    for (const JsonValue& type : given->elements()) types.insert(type.string());
-  } else {
-    const std::int64_t pattern =
-        config.optional_size("sliding_window_pattern").value_or(usual_pattern);
-    const std::int64_t layers = config.layers({"num_hidden_layers"});
-    for (std::int64_t layer = 0; layer < layers; ++layer)
-      types.insert(slides(layer, pattern) ? "sliding_attention" : "full_attention");
-  }
-  return {types.begin(), types.end()};
+std::function<bool(std::int64_t)> slides_of(const ConfigReader& config) {
+  const std::int64_t pattern =
+      config.optional_size("sliding_window_pattern").value_or(usual_pattern);
+  return [pattern](std::int64_t layer) { return slides(layer, pattern); };
 }
 
 /// Parameters for each type of layer are an object of objects.
@@ -58,7 +46,7 @@ void build_gemma3(const ConfigReader& config, Model& model) {
                       .query_key_norms = QueryKeyNorms::each_head,
                       .norms = {"input_layernorm", "post_attention_layernorm",
                                 "pre_feedforward_layernorm", "post_feedforward_layernorm"},
-                      .rotary_types = layer_types_of(config),
+                      .rotary_types = layer_types_of(config, slides_of(config)),
                       .needs_kv_heads = true,
                       .whole_heads = true,
                       .why_no_decoder = "norms after each part, sliding window"};
@@ -82,34 +70,11 @@ void fill_layer_pattern(ConfigFields& fields) {
   fill_layer_types(fields, [&](std::int64_t layer) { return slides(layer, pattern); });
 }
 
-/// What `key` of the older form says, or the default.
-nlohmann::json theta_of(const ConfigFields& fields, std::string_view key,
-                        std::string_view otherwise) {
-  return nlohmann::json::parse(fields.is_null(key) ? std::string(otherwise) : fields.text(key));
-}
-
-/// convert_rope_params_to_dict: parameters for each type of layer.
-void fill_rope_parameters(ConfigFields& fields) {
-  nlohmann::json rope = nlohmann::json::parse(fields.text("rope_parameters"));
-  if (!rope.is_object()) rope = nlohmann::json::object();
-  for (const char* type : {"full_attention", "sliding_attention"})
-    if (!rope[type].is_object()) rope[type] = {{"rope_type", "default"}};
-  const nlohmann::json scaling = nlohmann::json::parse(fields.text("rope_scaling"));
-  if (scaling.is_object()) rope["full_attention"].update(scaling);
-  const auto set_where_missing = [&](const char* type, const nlohmann::json& theta) {
-    if (!rope[type].contains("rope_theta")) rope[type]["rope_theta"] = theta;
-  };
-  set_where_missing("full_attention", theta_of(fields, "rope_theta", global_theta));
-  set_where_missing("sliding_attention", theta_of(fields, "rope_local_base_freq", local_theta));
-  for (const char* older : {"rope_scaling", "rope_theta", "rope_local_base_freq"})
-    fields.erase(older);
-  fields.set("rope_parameters", rope.dump());
-}
-
 /// The class reads keys that it does not declare.
 void construct_gemma3(ConfigFields& fields, const Model& model) {
   fill_layer_pattern(fields);
-  if (model.transformers == TransformersVersion::v5) fill_rope_parameters(fields);
+  if (model.transformers == TransformersVersion::v5)
+    fill_rope_by_type(fields, {"rope_theta", global_theta}, {"rope_local_base_freq", local_theta});
 }
 
 /// Source: transformers 5.24, configuration_gemma3.py, class Gemma3TextConfig.

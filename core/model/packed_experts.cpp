@@ -46,7 +46,8 @@ void add_packed_experts(Model& model, const std::string& name, const PackedExper
                 {.standard_deviation = shape.standard_deviation});
   add_parameter(model, name + ".down_proj", {packed.experts, shape.width, shape.inner},
                 {.standard_deviation = shape.standard_deviation});
-  add_module(model, name + ".act_fn", activation_class(shape.activation));
+  if (!shape.activation.empty())
+    add_module(model, name + ".act_fn", activation_class(shape.activation));
 }
 
 void add_dense_feed_forward(Model& model, const std::string& name, std::string_view class_name,

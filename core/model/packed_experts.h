@@ -18,7 +18,7 @@ struct PackedExperts {
   std::string_view class_name;  ///< "MixtralExperts"; of a list, of one expert
   std::int64_t experts = 0;
 };
-/// `shape.inner` is I.
+/// `shape.inner` is I. Without `shape.activation` it is a function, no module.
 void add_packed_experts(Model& model, const std::string& name, const PackedExperts& packed,
                         const FeedForward& shape);
 /// gate_proj, up_proj and down_proj without biases, in a module of this class: a layer without

@@ -589,6 +589,9 @@ class Builder {
     setup().session.attention.cudnn = false;
     setup().model = std::move(settings);
     setup().model.dropout = true;
+    if (stack_.flash_for_eager && !setup().model.has_sdpa)
+      setup().model.attention = eager::AttentionImplementation::flash;
+    setup().model.traced_without_masks = stack_.traced_without_masks;
     if (cuts_cross_entropy(row_))
       setup().model.loss = eager::LanguageLoss::cut;
     else if (!is_recent(row_, stack_))

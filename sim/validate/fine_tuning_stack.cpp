@@ -99,7 +99,8 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .document = "examples, lora_target_linear",
       .dropout = 0.05,
       .double_quantization = true,
-      .storage = Dtype::bfloat16},
+      .storage = Dtype::bfloat16,
+      .flash_for_eager = true},  // gpt-oss: attn_implementation, FlashAttention 3 of the Hub
      {.repository = "pytorch/torchtune",
       .document = "recipes/configs",
       .targets = "q_proj+v_proj+o_proj+gate_proj+up_proj+down_proj",
@@ -130,6 +131,7 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .loss = eager::LanguageLoss::floated,
       .model = {.own_of = "torchao"},  // its transformer_configs, "1B"
       .fused_adamw = true,
+      .traced_without_masks = true,  // transformers 4.44
       .prints_allocated = true,
       .device_data = tiny_stories},  // get_tinystories().cuda()
      {.repository = "unslothai/notebooks",

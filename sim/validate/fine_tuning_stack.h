@@ -48,7 +48,10 @@ struct FineTuningStack {
   bool keeps_inputs = false;     ///< bitsandbytes before 0.43.2
   bool old_adamw = false;        ///< PyTorch before 2.1
   bool fused_adamw = false;      ///< AdamW(fused=True), unless the row names bitsandbytes'
-  bool reentrant = false;        ///< transformers' checkpointing until 2024
+  /// Models whose attention transformers writes out run a kernel of FlashAttention.
+  bool flash_for_eager = false;
+  bool reentrant = false;             ///< transformers' checkpointing until 2024
+  bool traced_without_masks = false;  ///< transformers until 4.52, in compiled training
   /// DeepSpeed's buckets, elements; 0: its own defaults. Of ZeRO-3 they follow the hidden size
   /// ("auto").
   std::int64_t zero_bucket = 0;

@@ -1,10 +1,12 @@
 #include "sim/validate/known_model.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <cctype>
 #include <cstdint>
+#include <vector>
 
 #include "core/model/huggingface.h"
 
@@ -18,14 +20,47 @@ struct PublishedShape {
   std::int64_t hidden, layers, heads, kv_heads, ffn, vocabulary;
   bool tied = false;
   std::int64_t head = 0;
+  std::string_view more = {};  ///< further members, each with a comma behind it
 };
 
+constexpr std::string_view qwen3_experts =
+    R"("num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768, "norm_topk_prob": true, )";
+constexpr std::string_view mixtral_experts =
+    R"("num_local_experts": 8, "num_experts_per_tok": 2, )";
+constexpr std::string_view lfm2_attention = R"("full_attn_idxs": [2, 5, 8, 10, 12, 14], )";
+constexpr std::string_view lfm2_experts =
+    R"("layer_types": ["conv", "conv", "full_attention", "conv", "conv", "conv", "full_attention", "conv", "conv",
+"conv", "full_attention", "conv", "conv", "conv", "full_attention", "conv", "conv", "conv", "full_attention", "conv",
+"conv", "full_attention", "conv", "conv"], )";
+constexpr std::string_view gemma4_wide =
+    R"("hidden_size_per_layer_input": 0, "attention_k_eq_v": true, "num_global_key_value_heads": 4,
+"sliding_window": 1024, )";
+constexpr std::string_view gemma4_experts =
+    R"("hidden_size_per_layer_input": 0, "attention_k_eq_v": true, "num_global_key_value_heads": 2,
+"sliding_window": 1024, "enable_moe_block": true, "num_experts": 128, "top_k_experts": 8,
+"moe_intermediate_size": 704, )";
+
 /// The first that the name holds counts. Source: config.json of each repository on the Hub, July
-/// 2026. The intermediate_size of Qwen of 2023 is twice `ffn`. Falcon stands as litgpt builds it:
-/// Phi's blocks, whose biases are a thousandth of its weights. torchao's own Llama: pytorch/ao
-/// 65ac4ecd, benchmarks/quantized_training/pretrain_llama2.py.
-constexpr std::array<PublishedShape, 99> shapes{
+/// 2026; those of the page of 2026-11-30 were written without it, and what of their totals was
+/// checked stands there (docs/measured/2026-11-30_fine_tuning.md). The intermediate_size of Qwen of
+/// 2023 is twice `ffn`. Falcon stands as litgpt builds it: Phi's blocks, whose biases are a
+/// thousandth of its weights. torchao's own Llama: pytorch/ao 65ac4ecd,
+/// benchmarks/quantized_training/pretrain_llama2.py.
+constexpr std::array<PublishedShape, 162> shapes{
     {{"torchaollama21b", "llama", 1536, 24, 24, 24, 6144, 32000},
+     {"qwen3coder30ba3b", "qwen3_moe", 2048, 48, 32, 4, 5472, 151936, false, 128, qwen3_experts},
+     {"qwen330ba3b", "qwen3_moe", 2048, 48, 32, 4, 6144, 151936, false, 128, qwen3_experts},
+     {"distillqwen1.5b", "qwen2", 1536, 28, 12, 2, 8960, 151936},
+     {"distillqwen7b", "qwen2", 3584, 28, 28, 4, 18944, 152064},
+     {"distillqwen14b", "qwen2", 5120, 48, 40, 8, 13824, 152064},
+     {"distillqwen32b", "qwen2", 5120, 64, 40, 8, 27648, 152064},
+     {"distillllama8b", "llama", 4096, 32, 32, 8, 14336, 128256},
+     {"distillllama70b", "llama", 8192, 80, 64, 8, 28672, 128256},
+     {"qwen1.50.5b", "qwen2", 1024, 24, 16, 16, 2816, 151936, true},
+     {"qwen1.51.8b", "qwen2", 2048, 24, 16, 16, 5504, 151936},
+     {"qwen1.54b", "qwen2", 2560, 40, 20, 20, 6912, 151936},
+     {"qwen1.57b", "qwen2", 4096, 32, 32, 32, 11008, 151936},
+     {"qwen1.514b", "qwen2", 5120, 40, 40, 40, 13696, 152064},
      {"tinyllama", "llama", 2048, 22, 32, 4, 5632, 32000},
      {"llama21b", "llama", 2048, 22, 32, 4, 5632, 32000},
      {"llama270b", "llama", 8192, 80, 64, 8, 28672, 32000},
@@ -41,7 +76,7 @@ constexpr std::array<PublishedShape, 99> shapes{
      {"mistral7bv0.3", "mistral", 4096, 32, 32, 8, 14336, 32768},
      {"mistral7b", "mistral", 4096, 32, 32, 8, 14336, 32000},
      {"phi3mini", "phi3", 3072, 32, 32, 32, 8192, 32064},
-     {"seedoss36b", "qwen2", 5120, 64, 80, 8, 27648, 155136, false, 128},
+     {"seedoss36b", "seed_oss", 5120, 64, 80, 8, 27648, 155136, false, 128},
      {"mimo7b", "qwen2", 4096, 36, 32, 8, 11008, 151680},
      {"falcon7b", "phi", 4544, 32, 71, 1, 18176, 65024},
      {"falcon40b", "phi", 8192, 60, 128, 8, 32768, 65024},
@@ -123,6 +158,61 @@ constexpr std::array<PublishedShape, 99> shapes{
      {"pythia6.9b", "gpt_neox", 4096, 32, 32, 32, 16384, 50432},
      {"pythia12b", "gpt_neox", 5120, 36, 40, 40, 20480, 50688},
      {"stablelmalpha7b", "gpt_neox", 6144, 16, 48, 48, 24576, 50432},
+     {"gptoss20b", "gpt_oss", 2880, 24, 64, 8, 2880, 201088, false, 64,
+      R"("num_local_experts": 32, "sliding_window": 128, )"},
+     {"gptoss120b", "gpt_oss", 2880, 36, 64, 8, 2880, 201088, false, 64,
+      R"("num_local_experts": 128, "sliding_window": 128, )"},
+     {"mixtral8x7b", "mixtral", 4096, 32, 32, 8, 14336, 32000, false, 0, mixtral_experts},
+     {"mixtral8x22b", "mixtral", 6144, 56, 48, 8, 16384, 32768, false, 0, mixtral_experts},
+     {"gemma431b", "gemma4_text", 5376, 60, 32, 16, 21504, 262144, true, 256, gemma4_wide},
+     {"gemma426ba4b", "gemma4_text", 2816, 30, 16, 8, 2112, 262144, true, 256, gemma4_experts},
+     {"gemma4e2b", "gemma4_text", 1536, 35, 8, 1, 6144, 262144, true, 256,
+      R"("num_kv_shared_layers": 20, "use_double_wide_mlp": true, )"},
+     {"gemma4e4b", "gemma4_text", 2560, 42, 8, 2, 10240, 262144, true, 256,
+      R"("num_kv_shared_layers": 18, )"},
+     {"medgemma4b", "gemma3_text", 2560, 34, 8, 4, 10240, 262208, true, 256},
+     {"granite4.0350m", "granitemoehybrid", 1024, 28, 16, 4, 2048, 100352, true},
+     {"granite4.01b", "granitemoehybrid", 2048, 40, 16, 4, 4096, 100352, true},
+     {"granite4.0micro", "granitemoehybrid", 2560, 40, 40, 8, 8192, 100352, true},
+     {"granite3.12b", "granite", 2048, 40, 32, 8, 8192, 49155, true},
+     {"granite3.22b", "granite", 2048, 40, 32, 8, 8192, 49155, true},
+     {"granite3.32b", "granite", 2048, 40, 32, 8, 8192, 49159, true},
+     {"granite3.18b", "granite", 4096, 40, 32, 8, 12800, 49155, true},
+     {"granite3.28b", "granite", 4096, 40, 32, 8, 12800, 49155, true},
+     {"granite3.38b", "granite", 4096, 40, 32, 8, 12800, 49159, true},
+     {"ministral33b", "ministral3", 3072, 26, 32, 8, 9216, 131072, true, 128},
+     {"ministral38b", "ministral3", 4096, 34, 32, 8, 14336, 131072, false, 128},
+     {"ministral314b", "ministral3", 5120, 40, 32, 8, 16384, 131072, false, 128},
+     {"ministral8b", "mistral", 4096, 36, 32, 8, 12288, 131072, false, 128},
+     {"mathstral7b", "mistral", 4096, 32, 32, 8, 14336, 32768},
+     {"mistralsmall3.224b", "mistral", 5120, 40, 32, 8, 32768, 131072, false, 128},
+     {"olmo37b", "olmo3", 4096, 32, 32, 32, 11008, 100278, false, 0, R"("sliding_window": 4096, )"},
+     {"olmo332b", "olmo3", 5120, 64, 40, 8, 27648, 100278, false, 0, R"("sliding_window": 4096, )"},
+     {"olmo204251b", "olmo2", 2048, 16, 16, 16, 8192, 100352},
+     {"olmo211247b", "olmo2", 4096, 32, 32, 32, 11008, 100352},
+     {"olmo2112413b", "olmo2", 5120, 40, 40, 40, 13824, 100352},
+     {"olmo2032532b", "olmo2", 5120, 64, 40, 8, 27648, 100352},
+     {"exaone4.01.2b", "exaone4", 2048, 30, 32, 8, 4096, 102400, true, 64},
+     {"exaone4.032b", "exaone4", 5120, 64, 40, 8, 27392, 102400, false, 128,
+      R"("sliding_window": 4096, )"},
+     {"glm49bchat", "glm", 4096, 40, 32, 2, 13696, 151552, false, 128},
+     {"glm49b0414", "glm4", 4096, 40, 32, 2, 13696, 151552, false, 128},
+     {"glm432b0414", "glm4", 6144, 61, 48, 2, 23040, 151552, false, 128},
+     {"ernie4.50.3b", "ernie4_5", 1024, 18, 16, 2, 3072, 103424, true, 128},
+     {"qwq32b", "qwen2", 5120, 64, 40, 8, 27648, 152064},
+     {"stablelm21.6b", "stablelm", 2048, 24, 32, 32, 5632, 100352},
+     {"yi1.56b", "llama", 4096, 32, 32, 4, 11008, 64000},
+     {"yi1.59b", "llama", 4096, 48, 32, 4, 11008, 64000},
+     {"yi1.534b", "llama", 7168, 60, 56, 8, 20480, 64000},
+     {"smollm1.7b", "llama", 2048, 24, 32, 32, 8192, 49152, true},
+     {"smollm360m", "llama", 960, 32, 15, 5, 2560, 49152, true},
+     {"smollm135m", "llama", 576, 30, 9, 3, 1536, 49152, true},
+     {"lfm2350m", "lfm2", 1024, 16, 16, 8, 6656, 65536, true, 0, lfm2_attention},
+     {"lfm2700m", "lfm2", 1536, 16, 24, 8, 10240, 65536, true, 0, lfm2_attention},
+     {"lfm21.2b", "lfm2", 2048, 16, 32, 8, 12288, 65536, true, 0, lfm2_attention},
+     {"lfm2.51.2b", "lfm2", 2048, 16, 32, 8, 12288, 65536, true, 0, lfm2_attention},
+     {"lfm28ba1b", "lfm2_moe", 2048, 24, 32, 8, 7168, 65536, true, 0, lfm2_experts},
+     {"afm4.5b", "arcee", 2560, 36, 20, 4, 18432, 128004, false, 128},
      {"stablelmalpha3b", "gpt_neox", 4096, 16, 32, 32, 16384, 50688}}};
 
 /// Small letters, without what people put between the parts of a name.
@@ -132,6 +222,26 @@ std::string plain(std::string_view name) {
     if (c != ' ' && c != '-' && c != '_')
       text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text;
+}
+
+/// layer_types of a class that has none of its own which fit.
+std::string full_layers(std::int64_t layers) {
+  std::vector<std::string_view> types(static_cast<std::size_t>(layers), R"("full_attention")");
+  return fmt::format("\"layer_types\": [{}], ", fmt::join(types, ", "));
+}
+
+/// Granite 4's dense models: their feed-forward part is what the others have beside experts.
+std::string granite4_members(const PublishedShape& shape) {
+  return full_layers(shape.layers) +
+         fmt::format(R"("num_local_experts": 0, "position_embedding_type": "rope",
+"shared_intermediate_size": {}, )",
+                     shape.ffn);
+}
+
+std::string further_members(const PublishedShape& shape) {
+  if (shape.family == "granitemoehybrid") return granite4_members(shape);
+  const bool windowless = shape.family == "exaone4" && shape.more.empty();
+  return windowless ? full_layers(shape.layers) : std::string(shape.more);
 }
 
 std::string qwen_config(const PublishedShape& shape) {
@@ -187,8 +297,10 @@ std::string config_of(const PublishedShape& shape, const KnownModelForm& form) {
   if (shape.family == "qwen") return qwen_config(shape);
   const std::string head =
       shape.head > 0 ? fmt::format("\"head_dim\": {}, ", shape.head) : std::string();
-  // Gemma's windows are its config's default; the others' runs had none.
-  const std::string window = shape.family.starts_with("gemma") ? "" : "\"sliding_window\": null, ";
+  // Gemma's windows are its config's default; most others' runs had none.
+  const bool slides =
+      shape.family.starts_with("gemma") || shape.more.find("sliding_window") != std::string::npos;
+  const std::string window = slides ? "" : "\"sliding_window\": null, ";
   const std::string activation =
       shape.family == "phi" && form.fused_gelu ? "\"hidden_act\": \"gelu\", " : "";
   const bool split = form.splits_projections && shape.family == "phi3";
@@ -196,10 +308,10 @@ std::string config_of(const PublishedShape& shape, const KnownModelForm& form) {
   return fmt::format(
       R"({{"model_type": "{}", "hidden_size": {}, "num_hidden_layers": {},
 "num_attention_heads": {}, "num_key_value_heads": {}, "intermediate_size": {}, "vocab_size": {},
-{}"max_position_embeddings": {}, {}{}"torch_dtype": "bfloat16",
+{}{}"max_position_embeddings": {}, {}{}"torch_dtype": "bfloat16",
 "tie_word_embeddings": {}}})",
       family, shape.hidden, shape.layers, shape.heads, shape.kv_heads, shape.ffn, shape.vocabulary,
-      head, form.positions, window, activation, shape.tied && form.may_tie);
+      head, further_members(shape), form.positions, window, activation, shape.tied && form.may_tie);
 }
 
 }  // namespace

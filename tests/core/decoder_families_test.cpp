@@ -142,7 +142,19 @@ INSTANTIATE_TEST_SUITE_P(
         PublishedTotal{R"({"model_type": "granite", "hidden_size": 2048, "num_hidden_layers": 40,
             "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 49155,
             "tie_word_embeddings": true})",
-                       2'533'531'648},                                        // granite-3.1-2b-base
+                       2'533'531'648},                                 // granite-3.1-2b-base
+        PublishedTotal{R"({"model_type": "ernie4_5"})", 360'748'032},  // ERNIE-4.5-0.3B
+        PublishedTotal{R"({"model_type": "exaone4", "hidden_size": 2048, "intermediate_size": 4096,
+            "num_hidden_layers": 30, "num_key_value_heads": 8, "tie_word_embeddings": true})",
+                       1'279'391'488},                              // EXAONE-4.0-1.2B
+        PublishedTotal{R"({"model_type": "glm"})", 9'399'951'360},  // glm-4-9b-chat-hf
+        PublishedTotal{R"({"model_type": "lfm2", "hidden_size": 1024, "block_ff_dim": 6656,
+            "num_hidden_layers": 16, "num_attention_heads": 16, "full_attn_idxs": [2, 5, 8, 10, 12, 14]})",
+                       354'483'968},  // LFM2-350M
+        PublishedTotal{R"({"model_type": "olmo3", "vocab_size": 100278})",
+                       7'298'011'136},  // Olmo-3-7B
+        PublishedTotal{R"({"model_type": "seed_oss", "hidden_size": 5120})",
+                       36'151'104'512},                                       // Seed-OSS-36B
         PublishedTotal{R"({"model_type": "deepseek_v3"})", 671'026'404'352},  // DeepSeek-V3
         PublishedTotal{R"({"model_type": "qwen3_moe", "num_hidden_layers": 48, "head_dim": 128,
             "num_experts": 128})",
@@ -150,6 +162,44 @@ INSTANTIATE_TEST_SUITE_P(
         PublishedTotal{R"({"model_type": "smollm3"})", 3'075'098'624},       // SmolLM3-3B
         PublishedTotal{R"({"model_type": "stablelm"})", 2'795'443'200},      // stablelm-3b-4e1t
         PublishedTotal{R"({"model_type": "starcoder2"})", 3'030'371'328}));  // starcoder2-3b
+
+TEST(Granite4, HasAttentionAloneInItsSmallModels) {
+  const std::string_view small = R"({"model_type": "granitemoehybrid", "hidden_size": 1024,
+      "num_hidden_layers": 1, "num_attention_heads": 16, "num_key_value_heads": 4, "vocab_size": 100352,
+      "num_local_experts": 0, "shared_intermediate_size": 2048, "position_embedding_type": "rope",
+      "tie_word_embeddings": true, "layer_types": ["attention"]})";
+  // V C + q and o 2 C^2, k and v 2 C 256, gate, up and down 3 C 2048, norms 2 C + C.
+  EXPECT_EQ(model_of(small).parameter_elements(), 111'676'416);
+  EXPECT_THAT(complaint_of([] { model_of(R"({"model_type": "granitemoehybrid"})"); }),
+              HasSubstr("layers of a state space are not simulated"));
+}
+
+TEST(Gemma4, HasWideHeadsInLayersOfFullAttention) {
+  const Model model = model_of(R"({"model_type": "gemma4_text", "hidden_size": 64, "vocab_size": 10,
+      "num_hidden_layers": 6, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+      "global_head_dim": 16, "attention_k_eq_v": true, "num_global_key_value_heads": 1,
+      "hidden_size_per_layer_input": 0})");
+  EXPECT_EQ(shape_of(model, "model.layers.4.self_attn.v_proj.weight"), (Shape{2 * 8, 64}));
+  EXPECT_EQ(shape_of(model, "model.layers.5.self_attn.q_proj.weight"), (Shape{4 * 16, 64}));
+  EXPECT_EQ(shape_of(model, "model.layers.5.self_attn.k_proj.weight"), (Shape{16, 64}));
+  EXPECT_EQ(shape_of(model, "model.layers.5.self_attn.v_proj.weight"), Shape{});
+}
+
+TEST(Gemma4, LayersThatReadOthersKeysHaveNoneOfTheirOwn) {
+  const Model model = model_of(R"({"model_type": "gemma4_text", "hidden_size": 64, "vocab_size": 10,
+      "num_hidden_layers": 12, "num_kv_shared_layers": 6, "use_double_wide_mlp": true,
+      "intermediate_size": 32, "hidden_size_per_layer_input": 4, "vocab_size_per_layer_input": 10})");
+  EXPECT_TRUE(model.find("model.layers.5.self_attn.k_proj.weight").valid());
+  EXPECT_FALSE(model.find("model.layers.6.self_attn.k_proj.weight").valid());
+  EXPECT_EQ(shape_of(model, "model.layers.5.mlp.up_proj.weight"), (Shape{32, 64}));
+  EXPECT_EQ(shape_of(model, "model.layers.6.mlp.up_proj.weight"), (Shape{64, 64}));
+  EXPECT_EQ(shape_of(model, "model.embed_tokens_per_layer.weight"), (Shape{10, 12 * 4}));
+}
+
+TEST(FamiliesOfRelease5, AreRefusedForRelease4) {
+  EXPECT_THAT(complaint_of([] { model_of(R"({"model_type": "olmo3"})", v4); }),
+              HasSubstr("it is known as transformers 5 has it"));
+}
 
 TEST(DeepseekV3, KeepsItsRouterInFloat32) {
   const Model model = model_of(R"({"model_type": "deepseek_v3", "num_hidden_layers": 4,

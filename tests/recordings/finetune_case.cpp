@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/model/bounded_pattern.h"
+#include "core/model/family.h"
 #include "core/model/huggingface.h"
 #include "core/model/read_lora_config.h"
 #include "tests/recordings/finetune.h"
@@ -193,14 +194,22 @@ Json with_defaults(const Json& given) {
 
 bool truthy(const Json& value) { return value.is_boolean() && value.get<bool>(); }
 
-const Preset& preset_of(const Json& settings) {
+/// A whole config stands under model_config, of a family that the recorder has no preset of.
+Preset preset_of(const Json& settings) {
+  if (settings.contains("model_config"))
+    return {settings.at("model").get<std::string>(), settings.at("model_config")};
   const auto found = presets().find(settings.at("model").get<std::string>());
   if (found == presets().end())
     throw Error({"model", "no preset " + settings.at("model").dump(), {}});
   return found->second;
 }
 
-const Family& family_of(const Json& settings) { return families.at(preset_of(settings).family); }
+Family family_of(const Json& settings) {
+  const std::string name = preset_of(settings).family;
+  const auto known = families.find(name);
+  if (known != families.end()) return known->second;
+  return {std::string(find_family(name)->default_class), "model.layers"};
+}
 
 JsonValue config_of(const Json& settings) {
   Json config = preset_of(settings).config;

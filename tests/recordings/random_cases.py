@@ -21,10 +21,26 @@ FAMILIES = {
 DECODER = {"vocab_size": 1000, "hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 3, "num_attention_heads": 4,
            "num_key_value_heads": 2, "max_position_embeddings": 128, "pad_token_id": 0}
 CONFIGS = {
+    "arcee": {**DECODER, "head_dim": 16},
     "deepseek_v3": {**DECODER, "num_key_value_heads": 4, "n_routed_experts": 8, "num_experts_per_tok": 2, "n_group": 4,
                     "topk_group": 2, "q_lora_rank": 24, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16,
                     "v_head_dim": 16, "moe_intermediate_size": 48, "first_k_dense_replace": 1},
+    "ernie4_5": {**DECODER, "head_dim": 16},
+    "exaone4": {**DECODER, "sliding_window": 32, "sliding_window_pattern": 2},
     "gemma": {**DECODER, "head_dim": 32},
+    "gemma4_text": {**DECODER, "head_dim": 16, "global_head_dim": 32, "num_hidden_layers": 4, "sliding_window": 32,
+                    "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 1000, "num_kv_shared_layers": 0},
+    "glm": {**DECODER, "head_dim": 16},
+    "granitemoehybrid": {**DECODER, "num_local_experts": 0, "shared_intermediate_size": 176, "position_embedding_type": "rope",
+                         "layer_types": None, "mamba_n_heads": 4, "embedding_multiplier": 12.0, "logits_scaling": 8.0,
+                         "residual_multiplier": 0.22, "attention_multiplier": 0.0625},
+    "lfm2": {**DECODER, "layer_types": None, "full_attn_idxs": [1, 3], "block_multiple_of": 32},
+    "lfm2_moe": {**DECODER, "layer_types": None, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 48,
+                 "num_dense_layers": 1},
+    "ministral": {**DECODER, "sliding_window": 32},
+    "ministral3": {**DECODER, "head_dim": 16},
+    "olmo3": {**DECODER, "sliding_window": 32},
+    "seed_oss": {**DECODER, "head_dim": 16, "attention_bias": True},
     "gpt_oss": {**DECODER, "head_dim": 16, "num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": 32},
     "granite": {**DECODER, "embedding_multiplier": 12.0, "logits_scaling": 8.0, "residual_multiplier": 0.22,
                 "attention_multiplier": 0.0625},
@@ -84,6 +100,12 @@ def family_case(pick):
     overrides = {"num_hidden_layers": [1, 2, 4], "intermediate_size": [250, 512], "vocab_size": [1003, 2048]}
     case.update(model=family, model_config={"model_type": family, **CONFIGS[family]},
                 model_overrides={key: pick(values) for key, values in overrides.items() if pick([0, 1])})
+    if family == "granitemoehybrid":  # the class has no default without state-space layers
+        layers = case["model_overrides"].get("num_hidden_layers", DECODER["num_hidden_layers"])
+        case["model_config"]["layer_types"] = ["full_attention"] * layers
+    if family == "lfm2_moe":
+        layers = case["model_overrides"].get("num_hidden_layers", DECODER["num_hidden_layers"])
+        case["model_config"]["layer_types"] = ["conv", "full_attention", "conv", "full_attention"][:layers]
     if family == "gpt_oss":
         case["attn"] = "eager"  # transformers has no other
         if "intermediate_size" in case["model_overrides"]:

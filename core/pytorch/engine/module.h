@@ -18,6 +18,8 @@ struct Arguments {
   Tensors tensors;
   /// How many are positional; -1: all of them.
   int positional = -1;
+  /// An argument that is no tensor, but holds some; what it is, is the callee's to know.
+  std::shared_ptr<void> object = nullptr;
 
   Arguments() = default;
   Arguments(std::initializer_list<Tensor> all) : tensors(all) {}

@@ -67,6 +67,7 @@ Tensor cos(Session& s, Tensor self);
 Tensor tanh(Session& s, Tensor self);
 Tensor sigmoid(Session& s, Tensor self);
 Tensor relu(Session& s, Tensor self);
+Tensor floor(Session& s, Tensor self);
 Tensor silu(Session& s, Tensor self);
 Tensor gelu(Session& s, Tensor self);
 Tensor clamp(Session& s, Tensor self);

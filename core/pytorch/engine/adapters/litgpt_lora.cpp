@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/pytorch/engine/adapters/lora.h"
+#include "core/pytorch/engine/aten/convolution.h"
 #include "core/pytorch/engine/aten/matmul.h"
 #include "core/pytorch/engine/aten/random.h"
 #include "core/pytorch/engine/copies.h"
@@ -20,39 +21,6 @@ namespace shardscope::eager {
 namespace {
 
 constexpr double any_scaling = 0.5;
-
-/// F.conv1d with a kernel of one element: (B, in, T) to (B, out, T). cuDNN's workspace is not
-/// known.
-Tensor conv1d(Session& s, const Tensor& input, const Tensor& weight) {
-  static constexpr Operator forward_op{"aten.convolution.default", OperatorKind::matmul};
-  static constexpr Operator backward_op{"aten.convolution_backward.default", OperatorKind::matmul};
-  const std::int64_t flops = 2 * input.size(0) * input.size(2) * weight.size(0) * weight.size(1);
-  return apply_function(
-             s, "ConvolutionBackward0", {input, weight},
-             [&](Session& in, const NodeRef& node) -> Tensors {
-               if (node) {
-                 node->save(in, "input", input);
-                 node->save(in, "weight", weight);
-               }
-               const Tensor whole = contiguous(in, input);
-               const Tensor output =
-                   empty(in, {input.size(0), weight.size(0), input.size(2)}, like(input));
-               dispatched(in, forward_op, {&whole, &weight}, {&output}, flops);
-               return {output};
-             },
-             [flops](Session& in, Node& node, Tensors& gradients) -> Tensors {
-               const Tensor given = node.saved(in, "input");
-               const Tensor kernel = node.saved(in, "weight");
-               const Tensor gradient = contiguous(in, gradients[0]);
-               const Tensor whole = contiguous(in, given);
-               const Tensor of_input = empty(in, given.sizes(), like(given));
-               const Tensor of_weight = empty(in, kernel.sizes(), like(kernel));
-               dispatched(in, backward_op, {&gradient, &whole, &kernel}, {&of_input, &of_weight},
-                          2 * flops);
-               return {of_input, of_weight};
-             })
-      .front();
-}
 
 /// new_zeros(...).index_copy_(-1, index, source): the columns of `index` are source's. Autograd
 /// keeps the source for its sizes.

@@ -162,6 +162,7 @@ constexpr Unary reciprocal_rule{pointwise("aten.reciprocal.default"),
                                 of_reciprocal,
                                 true,
                                 true};
+constexpr Unary floor_rule{pointwise("aten.floor.default"), "FloorBackward0"};
 constexpr Unary sin_rule{pointwise("aten.sin.default"), "SinBackward0", Saves::self, of_sin, true};
 constexpr Unary cos_rule{pointwise("aten.cos.default"), "CosBackward0", Saves::self, of_cos, true};
 constexpr Unary tanh_rule{pointwise("aten.tanh.default"), "TanhBackward0", Saves::result, of_tanh,
@@ -186,6 +187,7 @@ Tensor log(Session& s, Tensor self) { return apply(s, log_rule, std::move(self))
 Tensor sqrt(Session& s, Tensor self) { return apply(s, sqrt_rule, std::move(self)); }
 Tensor rsqrt(Session& s, Tensor self) { return apply(s, rsqrt_rule, std::move(self)); }
 Tensor reciprocal(Session& s, Tensor self) { return apply(s, reciprocal_rule, std::move(self)); }
+Tensor floor(Session& s, Tensor self) { return apply(s, floor_rule, std::move(self)); }
 Tensor sin(Session& s, Tensor self) { return apply(s, sin_rule, std::move(self)); }
 Tensor cos(Session& s, Tensor self) { return apply(s, cos_rule, std::move(self)); }
 Tensor tanh(Session& s, Tensor self) { return apply(s, tanh_rule, std::move(self)); }

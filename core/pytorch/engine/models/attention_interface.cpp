@@ -161,6 +161,11 @@ AttentionResult attend(Session& s, const Context& context, const AttentionCall& 
   switch (context->settings.attention) {
     case AttentionImplementation::sdpa:
       return attend_fused(s, call);
+    case AttentionImplementation::flash: {
+      AttentionCall unmasked = call;
+      unmasked.mask.reset();
+      return attend_fused(s, unmasked);
+    }
     case AttentionImplementation::megatron:
       return attend_as_megatron(s, call);
     case AttentionImplementation::eager:

@@ -128,6 +128,16 @@ Projections project_then_norm(Session& s, Module& module, const Tensor& hidden,
   return out;
 }
 
+/// LFM2: as Qwen 3, under other names.
+Projections project_lfm2(Session& s, Module& module, const Tensor& hidden,
+                         const AttentionShape& shape) {
+  Projections out;
+  out.query = projected(s, module, hidden, "q_proj", "q_layernorm", shape.head_size);
+  out.key = projected(s, module, hidden, "k_proj", "k_layernorm", shape.head_size);
+  out.value = projected(s, module, hidden, "v_proj", nullptr, shape.head_size);
+  return out;
+}
+
 Projections project_each(Session& s, Module& module, const Tensor& hidden,
                          const AttentionShape& shape) {
   Projections out;
@@ -146,6 +156,17 @@ Turned turn_by(Session& s, const Tensor& query, const Tensor& key, const Tensor&
   return {std::move(turned_query), std::move(turned_key), {}};
 }
 
+/// SmolLM3: some layers have no rotary embedding.
+bool turns(const ModelConfig& config, std::size_t layer) {
+  const auto turned = config.find("no_rope_layers");
+  return !turned || layer >= turned->size() || (*turned)[layer].integer() != 0;
+}
+
+/// EXAONE 4: where a window is used, layers that see all have no rotary embedding.
+bool turns_where_it_slides(const ModelConfig& config, std::size_t layer) {
+  return config.lacks("sliding_window") || config.layer_type(layer) == "sliding_attention";
+}
+
 /// In what the families' attentions differ.
 struct AttentionForm {
   Projections (*project)(Session& s, Module& module, const Tensor& hidden,
@@ -153,22 +174,27 @@ struct AttentionForm {
   Turned (*turn)(Session& s, const Tensor& query, const Tensor& key, const Tensor& cos,
                  const Tensor& sin) = turn_by<apply_rotary>;
   const char* out = "o_proj";
+  bool (*turns_in)(const ModelConfig& config, std::size_t layer) = turns;
+  bool scales_query = false;                ///< Ministral 3: by the position
   bool sinks = false;                       ///< gpt-oss: a number for each head beside the scores
   const char* dropout_of_output = nullptr;  ///< key of its probability; null: there is none
 };
 
-/// SmolLM3: some layers have no rotary embedding.
-bool turns(const ModelConfig& config, std::size_t layer) {
-  const auto turned = config.find("no_rope_layers");
-  return !turned || layer >= turned->size() || (*turned)[layer].integer() != 0;
+/// get_llama_4_attn_scale of modeling_ministral3.py, on the query: by the position ids (1, T).
+Tensor scaled_by_position(Session& s, const Tensor& query, const Tensor& positions) {
+  Tensor scale = floor(s, div(s, positions, 1.0));
+  scale = log(s, add(s, std::move(scale), 1));
+  scale = add(s, mul(s, std::move(scale), any_factor), 1);
+  scale = unsqueeze(s, unsqueeze(s, std::move(scale), 1), 3);
+  return mul(s, query, to(s, std::move(scale), query.dtype()));
 }
 
-/// {hidden states, mask, cos, sin}.
+/// {hidden states, mask, cos, sin, position ids}.
 Module::Forward attention_of(const Context& context, const Module& owner,
                              const AttentionForm& form) {
   const AttentionShape shape = attention_shape(context->config);
   const std::size_t layer = layer_number(owner.name);
-  const bool is_turned = turns(context->config, layer);
+  const bool is_turned = form.turns_in(context->config, layer);
   const auto turn = context->settings.liger.rope ? turn_by<liger_rotary> : form.turn;
   const double dropped =
       form.dropout_of_output ? context->config.number(form.dropout_of_output) : 0;
@@ -183,6 +209,7 @@ Module::Forward attention_of(const Context& context, const Module& owner,
       states.key = std::move(turned.key);
       locals = std::move(turned.locals);
     }
+    if (form.scales_query) states.query = scaled_by_position(s, states.query, arguments[4]);
     std::tie(states.key, states.value) = cached(s, context, layer, states.key, states.value);
     AttentionResult result = attend(s, context,
                                     {.query = states.query,
@@ -224,6 +251,19 @@ Module::Forward llama_rotary_embedding(const Context& context, const Module& own
 }
 Module::Forward gemma3_attention(const Context& context, const Module& owner) {
   return attention_of(context, owner, {.project = project_then_norm});
+}
+Module::Forward ernie4_5_attention(const Context& context, const Module& owner) {
+  return attention_of(context, owner, {.turn = turn_by<apply_float_interleaved_rotary>});
+}
+Module::Forward exaone4_attention(const Context& context, const Module& owner) {
+  return attention_of(context, owner,
+                      {.project = project_then_norm, .turns_in = turns_where_it_slides});
+}
+Module::Forward lfm2_attention(const Context& context, const Module& owner) {
+  return attention_of(context, owner, {.project = project_lfm2, .out = "out_proj"});
+}
+Module::Forward ministral3_attention(const Context& context, const Module& owner) {
+  return attention_of(context, owner, {.scales_query = true});
 }
 Module::Forward glm4_attention(const Context& context, const Module& owner) {
   return attention_of(context, owner, {.turn = turn_by<apply_interleaved_rotary>});
@@ -267,12 +307,40 @@ Module::Forward gated_feed_forward(const Context& context, const Module&) {
   };
 }
 
+/// SeedOssMLP.
+Module::Forward gated_feed_forward_with_dropout(const Context& context, const Module& owner) {
+  const double probability = context->config.number("residual_dropout");
+  return [probability, plain = gated_feed_forward(context, owner)](
+             Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    return {dropout(s, plain(s, module, arguments)[0], probability, module.training)};
+  };
+}
+
+/// GraniteMoeHybridMLP.
+Module::Forward granite_hybrid_feed_forward(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    Tensor hidden = call_one(s, module.child("input_linear"), {arguments[0]});
+    const Tensors parts = chunk(s, hidden, 2, -1);
+    hidden = mul(s, call_one(s, module.child("activation"), {parts[0]}), parts[1]);
+    return {call_one(s, module.child("output_linear"), {hidden})};
+  };
+}
+
 /// PhiMLP.
 Module::Forward phi_feed_forward(const Context&, const Module&) {
   return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     Tensor hidden = call_one(s, module.child("fc1"), {arguments[0]});
     hidden = call_one(s, module.child("activation_fn"), {hidden});
     return {call_one(s, module.child("fc2"), {hidden})};
+  };
+}
+
+/// ArceeMLP.
+Module::Forward ungated_feed_forward(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    Tensor hidden = call_one(s, module.child("up_proj"), {arguments[0]});
+    hidden = call_one(s, module.child("act_fn"), {std::move(hidden)});
+    return {call_one(s, module.child("down_proj"), {std::move(hidden)})};
   };
 }
 
@@ -334,9 +402,9 @@ Module::Forward layer(const Context&, const Module&) {
   };
 }
 
-/// GraniteDecoderLayer: what is added is multiplied first.
-Module::Forward layer_with_multiplier(const Context&, const Module&) {
-  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+/// What is added is multiplied first.
+Module::Forward layer_with_multiplier_of(const char* feed_forward) {
+  return [feed_forward](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     Tensor residual = arguments[0];
     Tensor hidden = call_one(s, module.child("input_layernorm"), {arguments[0]});
     Tensor weights;
@@ -344,10 +412,17 @@ Module::Forward layer_with_multiplier(const Context&, const Module&) {
     hidden = add(s, residual, mul(s, hidden, any_factor));
     residual = hidden;
     hidden = call_one(s, module.child("post_attention_layernorm"), {hidden});
-    hidden = call_one(s, module.child("mlp"), {hidden});
+    hidden = call_one(s, module.child(feed_forward), {hidden});
     hidden = add(s, residual, mul(s, hidden, any_factor));
     return {std::move(hidden)};
   };
+}
+
+Module::Forward layer_with_multiplier(const Context&, const Module&) {
+  return layer_with_multiplier_of("mlp");
+}
+Module::Forward granite_hybrid_layer(const Context&, const Module&) {
+  return layer_with_multiplier_of("shared_mlp");
 }
 
 /// Olmo2DecoderLayer: norms after each part.
@@ -502,10 +577,12 @@ LayerTurns turns_by_type(Session& s, const Context& context, Module& rotary, con
 /// In what the families' base models differ.
 struct BaseForm {
   const char* final_norm = "norm";
+  const char* rotary = "rotary_emb";
   bool cache_first = false;                 ///< before the embedding
   bool scales_embeddings = false;           ///< by embedding_multiplier
   bool both_masks = false;                  ///< whatever layer_types says
   bool masks_by_position = true;            ///< position ids say whether sequences are packed
+  bool passes_positions = true;             ///< position ids are an argument of the layers
   bool turns_by_type = false;               ///< a rotary embedding for each type of layer
   const char* embed_dropout = nullptr;      ///< a child
   const char* dropout_of_hidden = nullptr;  ///< key of its probability; null: there is none
@@ -532,7 +609,7 @@ Module::Forward base_of(const Context& context, const BaseForm& form) {
     if (form.embed_dropout)
       embeddings = call_one(s, module.child(form.embed_dropout), {embeddings});
     Tensor hidden = dropout(s, embeddings, dropped, module.training);
-    Module& rotary = module.child("rotary_emb");
+    Module& rotary = module.child(form.rotary);
     const LayerTurns turns = form.turns_by_type
                                  ? turns_by_type(s, context, rotary, hidden, positions)
                                  : LayerTurns{call(s, rotary, {hidden, positions}), {}};
@@ -540,9 +617,10 @@ Module::Forward base_of(const Context& context, const BaseForm& form) {
     for (const Module::Child& layer : module.child("layers").children) {
       const bool slides = context->config.layer_type(i++) == "sliding_attention";
       const Tensors& turn = slides && !turns.sliding.empty() ? turns.sliding : turns.full;
-      hidden =
-          call_one(s, *layer.module,
-                   {{hidden, slides ? masks.sliding : masks.full, turn[0], turn[1], positions}, 1});
+      hidden = call_one(s, *layer.module,
+                        {{hidden, slides ? masks.sliding : masks.full, turn[0], turn[1],
+                          form.passes_positions ? positions : Tensor()},
+                         1});
     }
     hidden = call_one(s, module.child(form.final_norm), {hidden});
     Tensors outputs = with_cache(context, std::move(hidden));
@@ -559,6 +637,13 @@ Module::Forward gemma2_base(const Context& context, const Module&) {
 Module::Forward gemma3_base(const Context& context, const Module&) {
   return base_of(context, {.both_masks = true, .turns_by_type = true});
 }
+Module::Forward granite_hybrid_base(const Context& context, const Module&) {
+  return base_of(
+      context, {.scales_embeddings = true, .masks_by_position = false, .passes_positions = false});
+}
+Module::Forward ministral_base(const Context& context, const Module&) {
+  return base_of(context, {.both_masks = true});
+}
 Module::Forward granite_base(const Context& context, const Module&) {
   return base_of(context, {.scales_embeddings = true});
 }
@@ -568,6 +653,13 @@ Module::Forward mixture_base(const Context& context, const Module&) {
 }
 Module::Forward gpt_oss_base(const Context& context, const Module&) {
   return base_of(context, {.both_masks = true, .masks_by_position = false});
+}
+/// What convolutions take for a mask is None without padding.
+Module::Forward lfm2_base(const Context& context, const Module&) {
+  return base_of(context, {.final_norm = "embedding_norm"});
+}
+Module::Forward lfm2_moe_base(const Context& context, const Module&) {
+  return base_of(context, {.final_norm = "embedding_norm", .rotary = "pos_emb"});
 }
 Module::Forward phi_base(const Context& context, const Module&) {
   return base_of(context, {.final_norm = "final_layernorm", .embed_dropout = "embed_dropout"});
@@ -610,6 +702,15 @@ Module::Forward scaled_embedding(const Context&, const Module&) {
 }
 
 constexpr ClassForward table[] = {
+    {"ArceeAttention", attention},
+    {"ArceeDecoderLayer", layer},
+    {"ArceeForCausalLM", causal_language_forward},
+    {"ArceeForSequenceClassification", generic_classification_forward},
+    {"ArceeForTokenClassification", generic_token_forward},
+    {"ArceeMLP", ungated_feed_forward},
+    {"ArceeModel", base},
+    {"ArceeRMSNorm", rms_norm_forward},
+    {"ArceeRotaryEmbedding", rotary_embedding_forward},
     {"DeepseekV3DecoderLayer", layer},
     {"DeepseekV3ForCausalLM", causal_language_forward},
     {"DeepseekV3ForSequenceClassification", generic_classification_forward},
@@ -628,6 +729,22 @@ constexpr ClassForward table[] = {
     {"Gemma2RMSNorm", gemma_norm},
     {"Gemma2RotaryEmbedding", rotary_embedding_forward},
     {"Gemma2TextScaledWordEmbedding", scaled_embedding},
+    {"Ernie4_5Attention", ernie4_5_attention},
+    {"Ernie4_5DecoderLayer", layer},
+    {"Ernie4_5ForCausalLM", causal_language_forward},
+    {"Ernie4_5MLP", gated_feed_forward},
+    {"Ernie4_5Model", base},
+    {"Ernie4_5RMSNorm", rms_norm_forward},
+    {"Ernie4_5RotaryEmbedding", float_rotary_embedding_forward},
+    {"Exaone4Attention", exaone4_attention},
+    {"Exaone4DecoderLayer", layer_of_norms_after},
+    {"Exaone4ForCausalLM", causal_language_forward},
+    {"Exaone4ForSequenceClassification", generic_classification_forward},
+    {"Exaone4ForTokenClassification", generic_token_forward},
+    {"Exaone4MLP", gated_feed_forward},
+    {"Exaone4Model", base},
+    {"Exaone4RMSNorm", rms_norm_forward},
+    {"Exaone4RotaryEmbedding", rotary_embedding_forward},
     {"GemmaAttention", attention},
     {"GemmaDecoderLayer", layer},
     {"GemmaForCausalLM", causal_language_forward},
@@ -646,6 +763,19 @@ constexpr ClassForward table[] = {
     {"Gemma3RotaryEmbedding", rotary_embedding_forward},
     {"Gemma3TextModel", gemma3_base},
     {"Gemma3TextScaledWordEmbedding", scaled_embedding},
+    {"GlmAttention", glm4_attention},
+    {"GlmDecoderLayer", layer},
+    {"GlmForCausalLM", causal_language_forward},
+    {"GlmForSequenceClassification", generic_classification_forward},
+    {"GlmForTokenClassification", generic_token_forward},
+    {"GlmMLP", fused_feed_forward},
+    {"GlmModel", base},
+    {"GlmRMSNorm", rms_norm_forward},
+    {"GlmRotaryEmbedding", rotary_embedding_forward},
+    {"Gemma4ForCausalLM", causal_language_forward},
+    {"Gemma4TextMLP", gated_feed_forward},
+    {"Gemma4TextRotaryEmbedding", rotary_embedding_forward},
+    {"Gemma4TextScaledWordEmbedding", scaled_embedding},
     {"Glm4Attention", glm4_attention},
     {"Glm4DecoderLayer", glm4_layer},
     {"Glm4ForCausalLM", causal_language_forward},
@@ -668,6 +798,23 @@ constexpr ClassForward table[] = {
     {"GraniteModel", granite_base},
     {"GraniteRMSNorm", rms_norm_forward},
     {"GraniteRotaryEmbedding", rotary_embedding_forward},
+    {"GraniteMoeHybridAttention", attention},
+    {"GraniteMoeHybridDecoderLayer", granite_hybrid_layer},
+    {"GraniteMoeHybridForCausalLM", causal_language_forward},
+    {"GraniteMoeHybridMLP", granite_hybrid_feed_forward},
+    {"GraniteMoeHybridModel", granite_hybrid_base},
+    {"GraniteMoeHybridRMSNorm", rms_norm_forward},
+    {"GraniteMoeHybridRotaryEmbedding", rotary_embedding_forward},
+    {"Lfm2Attention", lfm2_attention},
+    {"Lfm2ForCausalLM", causal_language_forward},
+    {"Lfm2Model", lfm2_base},
+    {"Lfm2RMSNorm", rms_norm_forward},
+    {"Lfm2RotaryEmbedding", rotary_embedding_forward},
+    {"Lfm2MoeAttention", lfm2_attention},
+    {"Lfm2MoeForCausalLM", causal_language_forward},
+    {"Lfm2MoeModel", lfm2_moe_base},
+    {"Lfm2MoeRMSNorm", rms_norm_forward},
+    {"Lfm2MoeRotaryEmbedding", rotary_embedding_forward},
     {"LlamaAttention", llama_attention},
     {"LlamaDecoderLayer", layer},
     {"LlamaForCausalLM", causal_language_forward},
@@ -677,6 +824,24 @@ constexpr ClassForward table[] = {
     {"LlamaModel", base},
     {"LlamaRMSNorm", rms_norm_forward},
     {"LlamaRotaryEmbedding", llama_rotary_embedding},
+    {"MinistralAttention", attention},
+    {"MinistralDecoderLayer", layer},
+    {"MinistralForCausalLM", causal_language_forward},
+    {"MinistralForSequenceClassification", generic_classification_forward},
+    {"MinistralForTokenClassification", generic_token_forward},
+    {"MinistralMLP", gated_feed_forward},
+    {"MinistralModel", ministral_base},
+    {"MinistralRMSNorm", rms_norm_forward},
+    {"MinistralRotaryEmbedding", rotary_embedding_forward},
+    {"Ministral3Attention", ministral3_attention},
+    {"Ministral3DecoderLayer", layer},
+    {"Ministral3ForCausalLM", causal_language_forward},
+    {"Ministral3ForSequenceClassification", generic_classification_forward},
+    {"Ministral3ForTokenClassification", generic_token_forward},
+    {"Ministral3MLP", gated_feed_forward},
+    {"Ministral3Model", base},
+    {"Ministral3RMSNorm", rms_norm_forward},
+    {"Ministral3RotaryEmbedding", rotary_embedding_forward},
     {"MistralAttention", attention},
     {"MistralDecoderLayer", layer},
     {"MistralForCausalLM", causal_language_forward},
@@ -700,6 +865,13 @@ constexpr ClassForward table[] = {
     {"Olmo2Model", base},
     {"Olmo2RMSNorm", float_rms_norm},
     {"Olmo2RotaryEmbedding", float_rotary_embedding_forward},
+    {"Olmo3Attention", olmo2_attention},
+    {"Olmo3DecoderLayer", layer_of_norms_after},
+    {"Olmo3ForCausalLM", causal_language_forward},
+    {"Olmo3MLP", gated_feed_forward},
+    {"Olmo3Model", gemma3_base},
+    {"Olmo3RMSNorm", float_rms_norm},
+    {"Olmo3RotaryEmbedding", float_rotary_embedding_forward},
     {"PhiAttention", phi_attention},
     {"PhiDecoderLayer", parallel_layer},
     {"PhiForCausalLM", causal_language_forward},
@@ -743,6 +915,15 @@ constexpr ClassForward table[] = {
     {"Qwen3MoeModel", mixture_base},
     {"Qwen3MoeRMSNorm", rms_norm_forward},
     {"Qwen3MoeRotaryEmbedding", rotary_embedding_forward},
+    {"SeedOssAttention", starcoder2_attention},
+    {"SeedOssDecoderLayer", layer},
+    {"SeedOssForCausalLM", causal_language_forward},
+    {"SeedOssForSequenceClassification", generic_classification_forward},
+    {"SeedOssForTokenClassification", generic_token_forward},
+    {"SeedOssMLP", gated_feed_forward_with_dropout},
+    {"SeedOssModel", base},
+    {"SeedOssRMSNorm", rms_norm_forward},
+    {"SeedOssRotaryEmbedding", rotary_embedding_forward},
     {"SmolLM3Attention", attention},
     {"SmolLM3DecoderLayer", layer},
     {"SmolLM3ForCausalLM", causal_language_forward},

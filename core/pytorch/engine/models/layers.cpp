@@ -52,6 +52,11 @@ Tensor relu_module(Session& s, Module&, const Tensor& input) { return relu(s, in
 Tensor tanh_module(Session& s, Module&, const Tensor& input) { return tanh(s, input); }
 Tensor sigmoid_module(Session& s, Module&, const Tensor& input) { return sigmoid(s, input); }
 
+Tensor relu_squared(Session& s, Module&, const Tensor& input) {
+  const Tensor positive = relu(s, input);
+  return pow(s, positive, 2);
+}
+
 constexpr double any_factor = 0.5;
 
 /// 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))), activations.py.
@@ -134,6 +139,7 @@ constexpr ClassForward table[] = {
     {"PytorchGELUTanh", make<gelu_module>},
     {"QuickGELUActivation", make<quick_gelu>},
     {"ReLU", make<relu_module>},
+    {"ReLUSquaredActivation", make<relu_squared>},
     {"SiLUActivation", make<silu_module>},
     {"Sigmoid", make<sigmoid_module>},
     {"Tanh", make<tanh_module>},

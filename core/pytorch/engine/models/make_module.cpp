@@ -68,7 +68,8 @@ class TreeBuilder {
   /// Modules by when what they own themselves is made: before their children, but where the
   /// constructor makes these first.
   std::vector<const std::string*> in_order_of_making() const {
-    constexpr std::array<std::string_view, 2> children_first{"BertEmbeddings", "GptOssAttention"};
+    constexpr std::array<std::string_view, 4> children_first{
+        "BertEmbeddings", "Gemma4TextDecoderLayer", "Gemma4TextRouter", "GptOssAttention"};
     std::vector<const std::string*> order, open;
     const auto close_before = [&](std::string_view next) {
       while (!open.empty() && !next.starts_with(*open.back() + ".")) {
@@ -140,23 +141,12 @@ class TreeBuilder {
   std::map<std::string_view, Table> tables_;  // by module
 };
 
-const std::array tables{common_forwards,
-                        bert_forwards,
-                        bloom_forwards,
-                        deepseek_v3_forwards,
-                        gated_decoder_forwards,
-                        gpt2_forwards,
-                        gpt_neox_forwards,
-                        gpt_oss_forwards,
-                        gptj_forwards,
-                        litgpt_forwards,
-                        mixtral_forwards,
-                        mixtral_head_forwards,
-                        opt_forwards,
-                        qwen_forwards,
-                        roberta_forwards,
-                        t5_attention_forwards,
-                        t5_forwards};
+const std::array tables{
+    common_forwards,        bert_forwards,         bloom_forwards, deepseek_v3_forwards,
+    gated_decoder_forwards, gemma4_forwards,       gpt2_forwards,  gpt_neox_forwards,
+    gpt_oss_forwards,       gptj_forwards,         lfm2_forwards,  litgpt_forwards,
+    mixtral_forwards,       mixtral_head_forwards, opt_forwards,   qwen_forwards,
+    roberta_forwards,       t5_attention_forwards, t5_forwards};
 
 const ClassForward* find_forward(std::string_view class_name) {
   for (const auto& table : tables)

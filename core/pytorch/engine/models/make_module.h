@@ -13,8 +13,9 @@
 
 namespace shardscope::eager {
 
-/// attn_implementation; megatron: Megatron-LM's own products and softmax, without its fused kernel.
-enum class AttentionImplementation : std::uint8_t { eager, sdpa, megatron };
+/// attn_implementation. flash: a kernel of FlashAttention, which masks by itself, windows and sinks
+/// included. megatron: Megatron-LM's own products and softmax, without its fused kernel.
+enum class AttentionImplementation : std::uint8_t { eager, sdpa, flash, megatron };
 /// experts_implementation: all experts in one launch, or a loop over them.
 enum class ExpertsImplementation : std::uint8_t { grouped_mm, loop };
 
@@ -66,6 +67,9 @@ struct ModelSettings {
   bool masks_something = true;
   /// torch.compile traces the forward: a causal mask is made even where attention could do without.
   bool traced = false;
+  /// transformers until 4.52: none is made while a model is trained, traced or not. Source: 4.52.4,
+  /// modeling_attn_mask_utils.py, "is_training or not is_tracing"; 4.57.6 and 5 lack it.
+  bool traced_without_masks = false;
   /// Of the loop over experts: by layer; missing: every expert gets its even share.
   std::vector<ExpertShares> routing;
   /// The question whether several sequences are packed into one, whose answer is no; empty: as

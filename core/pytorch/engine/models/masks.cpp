@@ -81,7 +81,8 @@ Tensor preprocessed_mask(Session& s, const Context& context, const MaskRequest& 
 /// _ignore_causal_mask_sdpa. A mask of fake tensors is not looked at.
 bool ignores_causal_mask(Session& s, const Context& context, const MaskRequest& request,
                          const Tensor& padding) {
-  if (context->settings.traced || (padding && s.settings.fake_tensors)) return false;
+  const bool traced = context->settings.traced && !context->settings.traced_without_masks;
+  if (traced || (padding && s.settings.fake_tensors)) return false;
   const std::int64_t tokens = request.embeddings.size(1);
   if (request.sliding_window && tokens >= *request.sliding_window) return false;
   if (!padding) return true;
@@ -159,6 +160,8 @@ Tensor differences(Session& s, const Tensor& positions, Tensor first) {
 
 Tensor create_causal_mask(Session& s, const Context& context, const MaskRequest& request) {
   const Tensor padding = preprocessed_mask(s, context, request);
+  // flash_attention_mask: None without padding.
+  if (context->settings.attention == AttentionImplementation::flash && !padding) return {};
   const bool skips = context->settings.attention == AttentionImplementation::sdpa;
   if (skips && ignores_causal_mask(s, context, request, padding)) return {};
   MaskFunction function = causal;

@@ -52,6 +52,8 @@ Module::Forward block(const Context& context, const Module&) {
 /// _default_apply_gate.
 Tensor gated(Session& s, Module& module, const Tensor& fused) {
   const Tensors parts = chunk(s, fused, 2, -1);
+  // LFM2's is a function.
+  if (!has_child(module, "act_fn")) return mul(s, silu(s, parts[0]), parts[1]);
   return mul(s, call_one(s, module.child("act_fn"), {parts[0]}), parts[1]);
 }
 
@@ -133,7 +135,7 @@ Module::Forward experts(const Context& context, const Module& owner) {
 constexpr ClassForward table[] = {
     {"DeepseekV3Experts", experts}, {"MixtralExperts", experts},  {"MixtralSparseMoeBlock", block},
     {"MixtralTopKRouter", router},  {"Qwen3MoeExperts", experts}, {"Qwen3MoeSparseMoeBlock", block},
-    {"Qwen3MoeTopKRouter", router},
+    {"Gemma4TextExperts", experts}, {"Lfm2MoeExperts", experts},  {"Qwen3MoeTopKRouter", router},
 };
 
 }  // namespace

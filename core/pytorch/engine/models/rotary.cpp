@@ -156,17 +156,40 @@ std::pair<Tensor, Tensor> apply_neox_rotary(Session& s, const Tensor& query, con
   return turned_and_joined(s, query, key, cosines, sines, rotate_half);
 }
 
+namespace {
+
+/// The first half of (B, T, D), each value twice, beside the heads.
+Tensor in_pairs(Session& s, const Tensor& given) {
+  const Tensor by_head = unsqueeze(s, given, 1);
+  const Tensor half = indexed_slice(s, by_head, -1, 0, by_head.size(-1) / 2);
+  return repeat_interleave(s, half, 2, 3);
+}
+
+}  // namespace
+
 std::pair<Tensor, Tensor> apply_interleaved_rotary(Session& s, const Tensor& query,
                                                    const Tensor& key, const Tensor& cos,
                                                    const Tensor& sin) {
-  const auto in_pairs = [&](const Tensor& given) {
-    const Tensor by_head = unsqueeze(s, given, 1);
-    const Tensor half = indexed_slice(s, by_head, -1, 0, by_head.size(-1) / 2);
-    return repeat_interleave(s, half, 2, 3);
-  };
-  const Tensor cosines = in_pairs(cos);
-  const Tensor sines = in_pairs(sin);
+  const Tensor cosines = in_pairs(s, cos);
+  const Tensor sines = in_pairs(s, sin);
   return turned_and_joined(s, query, key, cosines, sines, rotate_every_two);
+}
+
+std::pair<Tensor, Tensor> apply_float_interleaved_rotary(Session& s, const Tensor& query,
+                                                         const Tensor& key, const Tensor& cos,
+                                                         const Tensor& sin) {
+  const Tensor cosines = in_pairs(s, cos);
+  const Tensor sines = in_pairs(s, sin);
+  const auto turned = [&](const Tensor& x) {
+    Tensor kept = mul(s, to(s, x, Dtype::float32), cosines);
+    Tensor rotated = to(s, rotate_every_two(s, x), Dtype::float32);
+    return add(s, std::move(kept), mul(s, std::move(rotated), sines));
+  };
+  const Tensor turned_query = turned(query);
+  const Tensor turned_key = turned(key);
+  Tensor cast_query = to(s, turned_query, query.dtype());
+  Tensor cast_key = to(s, turned_key, key.dtype());
+  return {std::move(cast_query), std::move(cast_key)};
 }
 
 std::pair<Tensor, Tensor> apply_paired_rotary(Session& s, const Tensor& query, const Tensor& key,

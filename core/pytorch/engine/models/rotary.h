@@ -28,6 +28,10 @@ std::pair<Tensor, Tensor> apply_neox_rotary(Session& s, const Tensor& query, con
 std::pair<Tensor, Tensor> apply_interleaved_rotary(Session& s, const Tensor& query,
                                                    const Tensor& key, const Tensor& cos,
                                                    const Tensor& sin);
+/// modeling_ernie4_5.py's: whole heads, which are turned in pairs, in float32, and cast back.
+std::pair<Tensor, Tensor> apply_float_interleaved_rotary(Session& s, const Tensor& query,
+                                                         const Tensor& key, const Tensor& cos,
+                                                         const Tensor& sin);
 /// modeling_deepseek_v3.py's apply_rotary_pos_emb_interleave: neighbours, which come out as halves.
 std::pair<Tensor, Tensor> apply_paired_rotary(Session& s, const Tensor& query, const Tensor& key,
                                               const Tensor& cos, const Tensor& sin);

@@ -1,0 +1,126 @@
+// LFM2's short convolution, its layers and its router. Source: transformers 5.24,
+// models/lfm2/modeling_lfm2.py and models/lfm2_moe/modeling_lfm2_moe.py. Convolutions are those of
+// PyTorch, which run where no kernel of causal_conv1d is installed.
+#include <tuple>
+#include <utility>
+
+#include "core/pytorch/engine/aten/convolution.h"
+#include "core/pytorch/engine/aten/indexing.h"
+#include "core/pytorch/engine/aten/matmul.h"
+#include "core/pytorch/engine/aten/selection.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/models/context.h"
+#include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/reductions.h"
+#include "core/pytorch/engine/views.h"
+
+namespace shardscope::eager {
+namespace {
+
+constexpr double any_factor = 0.5;
+
+/// causal_conv1d_fn without a kernel of its own: one channel a group, and the end cut off.
+Tensor causal_convolution(Session& s, const Tensor& states, const Tensor& weight) {
+  const Tensor kernel = squeeze(s, weight, 1);
+  const std::int64_t padding = kernel.size(-1) - 1;
+  Tensor out = conv1d(s, to(s, states, kernel.dtype()), unsqueeze(s, kernel, 1),
+                      {.padding = padding, .groups = kernel.size(0)});
+  out = slice(s, std::move(out), 2, 0, states.size(2));
+  return to(s, std::move(out), states.dtype());
+}
+
+/// Lfm2ShortConv: {hidden states}.
+Module::Forward short_convolution(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const Tensor fused = transpose(s, call_one(s, module.child("in_proj"), {arguments[0]}), -1, -2);
+    const Tensors parts = chunk(s, fused, 3, -2);
+    Tensor hidden = mul(s, parts[0], parts[2]);
+    hidden = causal_convolution(s, hidden, module.child("conv").parameter("weight"));
+    Tensor output = mul(s, parts[1], hidden);
+    output = contiguous(s, transpose(s, std::move(output), -1, -2));
+    return {call_one(s, module.child("out_proj"), {output})};
+  };
+}
+
+/// Lfm2DecoderLayer: {hidden states, mask, cos, sin, position ids}.
+Module::Forward layer(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const Tensor residual = arguments[0];
+    Tensor hidden, weights;
+    if (has_child(module, "self_attn")) {
+      Tensors attended = call(s, module.child("self_attn"),
+                              {{call_one(s, module.child("operator_norm"), {arguments[0]}),
+                                arguments[1], arguments[2], arguments[3], arguments[4]},
+                               0});
+      hidden = std::move(attended[0]);
+      weights = std::move(attended[1]);
+    } else {
+      hidden = call_one(s, module.child("conv"),
+                        {{call_one(s, module.child("operator_norm"), {arguments[0]})}, 0});
+    }
+    hidden = add(s, hidden, residual);
+    Tensor fed = call_one(s, module.child("feed_forward"),
+                          {call_one(s, module.child("ffn_norm"), {hidden})});
+    return {add(s, hidden, std::move(fed))};
+  };
+}
+
+/// Lfm2MLP.
+Module::Forward feed_forward(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    Tensor gate = silu(s, call_one(s, module.child("w1"), {arguments[0]}));
+    Tensor up = call_one(s, module.child("w3"), {arguments[0]});
+    return {call_one(s, module.child("w2"), {mul(s, std::move(gate), std::move(up))})};
+  };
+}
+
+/// Lfm2MoeTopKRouter: {hidden states, bias of the choice, or None} to {logits, scores, indices}.
+Module::Forward router(const Context& context, const Module&) {
+  const std::int64_t chosen = context->config.integer("num_experts_per_tok");
+  const bool normed = context->config.flag("norm_topk_prob");
+  return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    Tensor logits = linear(s, arguments[0], module.parameter("weight"));
+    Tensor scores = sigmoid(s, logits);
+    Tensor biased, indices;
+    if (arguments[1]) {
+      biased = add(s, scores, arguments[1]);
+      indices = topk(s, biased, chosen).second;
+      scores = type_as(s, gather(s, scores, 1, indices), logits);
+    } else {
+      std::tie(scores, indices) = topk(s, scores, chosen);
+    }
+    if (normed) scores = div(s, scores, add(s, sum(s, scores, {-1}, true), 1e-6));
+    scores = mul(s, scores, any_factor);
+    return {std::move(logits), std::move(scores), std::move(indices)};
+  };
+}
+
+/// Lfm2MoeSparseMoeBlock.
+Module::Forward block(const Context& context, const Module&) {
+  const bool biased = context->config.flag("use_expert_bias");
+  return [biased](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const Dims sizes = arguments[0].sizes();
+    const Tensor hidden = view(s, arguments[0], {-1, sizes[-1]});
+    const Tensor bias = biased ? module.buffer("expert_bias") : Tensor();
+    const Tensors routed = call(s, module.child("gate"), {hidden, bias});
+    const Tensor fed = call_one(s, module.child("experts"), {hidden, routed[2], routed[1]});
+    return {reshape(s, fed, sizes)};
+  };
+}
+
+constexpr ClassForward table[] = {
+    {"Lfm2DecoderLayer", layer},
+    {"Lfm2MLP", feed_forward},
+    {"Lfm2MoeDecoderLayer", layer},
+    {"Lfm2MoeMLP", feed_forward},
+    {"Lfm2MoeShortConv", short_convolution},
+    {"Lfm2MoeSparseMoeBlock", block},
+    {"Lfm2MoeTopKRouter", router},
+    {"Lfm2ShortConv", short_convolution},
+};
+
+}  // namespace
+
+std::span<const ClassForward> lfm2_forwards() { return table; }
+
+}  // namespace shardscope::eager
