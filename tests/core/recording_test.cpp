@@ -207,6 +207,28 @@ TEST(WorkOf, ARecurrentNetworkHasProductsForEachStep) {
 
 // 6 images of 4 channels, 10 x 10: 2400 numbers. Read for the statistics, read again and written; a
 // backward reads two tensors twice and writes one. One block for each channel.
+// 3 matrices of 512 x 512 with 100 columns each: 3 * 512 * 512 * 100 flops, as LAPACK counts trsm.
+// From the right side, and where the columns come first, it is the same.
+TEST(WorkOf, ATriangularSystemHasTheFlopsOfHalfAProduct) {
+  const auto work = [](const char* name, const char* inputs) {
+    return work_of(recorded_call(name, inputs, "f32[3,512,100]"), 3);
+  };
+  const DeviceWork left = work("aten.linalg_solve_triangular.default",
+                               "f32[3,512,512];f32[3,512,100];False;True;False");
+  EXPECT_EQ(left.matmul, (MatmulShape{.batch = 3, .m = 100, .n = 512, .k = 256}));
+  EXPECT_EQ(left.flops.count, 3 * 512 * 512 * 100);
+  EXPECT_EQ(left.bytes, 4 * 3 * (512 * 512_B + 2 * 512 * 100_B));
+  EXPECT_EQ(left.launches, 3);
+  EXPECT_EQ(work("aten.linalg_solve_triangular.out",
+                 "f32[3,512,512];f32[3,100,512];False;False;False;f32[3,512,100]")
+                .matmul,
+            left.matmul);
+  EXPECT_EQ(
+      work("aten.triangular_solve.default", "f32[3,512,100];f32[3,512,512];True;True;False").matmul,
+      left.matmul);
+  EXPECT_EQ(work("aten.linalg_solve_triangular.default", "f32[0,0];f32[0,4]").flops.count, 0);
+}
+
 TEST(WorkOf, BatchNormalizationReadsTwice) {
   const auto work = [](const char* name, const char* inputs, const char* outputs) {
     return work_of(recorded_call(name, inputs, outputs), 1);
