@@ -16,7 +16,7 @@ namespace shardscope {
 
 /// Kinds of lines, by the names of docs/recording.md.
 enum class LogKind : std::uint8_t {
-  other,  ///< facts of segments and the host's memory, which nothing is made of
+  other,  ///< facts of the device's and the host's memory, which nothing is made of
   op,
   node,
   end,
@@ -35,6 +35,9 @@ enum class LogKind : std::uint8_t {
   sync,
   alloc,
   free,
+  oom,
+  segment_free,
+  malloc,
   uses,
   enter,
   leave,

@@ -1,6 +1,9 @@
 #include "core/recording/recorded_blocks.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "core/schedule/private_pool.h"
 
 namespace shardscope {
 
@@ -36,6 +39,7 @@ void RecordedBlocks::allocate(const LogLine& line) {
   schedule_.buffers.push_back(buffer);
   born_.push_back({phase, thread.serial()});
   live_[line.integer(0)] = id;
+  go_to_pool(pool_of(line));
   writer_.add(HostActionKind::allocate, lane, id.value);
 }
 
@@ -65,6 +69,36 @@ void RecordedBlocks::use(const LogLine& line) {
   const auto lane = streams_.lane_of(line.integer(1));
   if (lane != schedule_.buffers[known->second.value].lane)
     writer_.add(HostActionKind::record_stream, lane, known->second.value);
+}
+
+/// Pools are numbered as they appear. More than any script has count as one.
+std::uint16_t RecordedBlocks::pool_of(const LogLine& line) {
+  constexpr std::size_t field = 3;
+  if (!line.has(field)) return 0;
+  constexpr std::size_t most_pools = 4096;
+  const auto next = static_cast<std::uint16_t>(std::min(pools_.size() + 1, most_pools));
+  return pools_.try_emplace(line.integer(field), next).first->second;
+}
+
+void RecordedBlocks::go_to_pool(std::uint16_t pool) {
+  if (std::exchange(pool_, pool) == pool) return;
+  writer_.add(HostActionKind::mark, 0, static_cast<std::uint32_t>(schedule_.program.marks.size()));
+  schedule_.program.marks.push_back({.what = names_.name(private_pool_mark), .number = pool});
+}
+
+void RecordedBlocks::tell_device(const LogLine& line) {
+  is_refused_ = line.kind == LogKind::malloc && line.text(2) == "0";
+}
+
+/// What torch gives back by itself, our model of its allocator gives back by itself, too.
+void RecordedBlocks::give_back(const LogLine& line) {
+  const std::uint16_t pool = pool_of(line);
+  if (pool == 0 && (is_refused_ || collects_garbage_)) return;
+  writer_.add(HostActionKind::empty_cache, 0, pool);
+}
+
+void RecordedBlocks::tell_settings(const LogLine& line) {
+  collects_garbage_ = line.text(0).find("garbage_collection_threshold") != std::string_view::npos;
 }
 
 void RecordedBlocks::tell_purpose(const LogLine& line) {

@@ -7,6 +7,7 @@
 
 #include "core/pytorch/runtimes/record/program_writer.h"
 #include "core/recording/event_log.h"
+#include "core/recording/recorded_names.h"
 #include "core/recording/recorded_streams.h"
 #include "core/recording/recorded_threads.h"
 #include "core/schedule/schedule.h"
@@ -19,14 +20,17 @@ Bytes bytes_in(const LogLine& line, std::size_t field);
 class RecordedBlocks {
  public:
   /// All of them must outlive this.
-  RecordedBlocks(Schedule& schedule, ProgramWriter& writer, RecordedStreams& streams,
-                 RecordedThreads& threads)
-      : schedule_(schedule), writer_(writer), streams_(streams), threads_(threads) {}
+  RecordedBlocks(Schedule& schedule, ProgramWriter& writer, RecordedNames& names,
+                 RecordedStreams& streams, RecordedThreads& threads)
+      : schedule_(schedule), writer_(writer), names_(names), streams_(streams), threads_(threads) {}
 
-  /// Of lines `alloc`, `free`, `uses` and `purpose`.
+  /// Of lines `alloc`, `free`, `uses`, `malloc` and `oom`, `segment_free`, `allocator`, `purpose`.
   void allocate(const LogLine& line);
   void free(const LogLine& line);
   void use(const LogLine& line);
+  void tell_device(const LogLine& line);
+  void give_back(const LogLine& line);
+  void tell_settings(const LogLine& line);
   void tell_purpose(const LogLine& line);
   /// What only the end of the log tells, after the streams' end: what communicates, and cuBLAS's
   /// workspace, which stays.
@@ -39,12 +43,20 @@ class RecordedBlocks {
     std::uint64_t serial;
   };
 
+  std::uint16_t pool_of(const LogLine& line);
+  void go_to_pool(std::uint16_t pool);
+
   Schedule& schedule_;
   ProgramWriter& writer_;
+  RecordedNames& names_;
   RecordedStreams& streams_;
   RecordedThreads& threads_;
-  std::unordered_map<std::int64_t, BufferId> live_;  ///< by address
-  std::vector<Birth> born_;                          ///< by buffer
+  std::unordered_map<std::int64_t, BufferId> live_;        ///< by address
+  std::vector<Birth> born_;                                ///< by buffer
+  std::unordered_map<std::int64_t, std::uint16_t> pools_;  ///< private ones, by torch's number
+  std::uint16_t pool_ = 0;                                 ///< of the block before
+  bool is_refused_ = false;        ///< the device has no memory: torch gives back what it can
+  bool collects_garbage_ = false;  ///< torch gives back when it reserves much
 };
 
 }  // namespace shardscope

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/recording/event_log.h"
+#include "core/schedule/convolution_rules.h"
 
 namespace shardscope {
 namespace {
@@ -67,13 +68,11 @@ std::optional<Convolution> convolution_in(const RecordedCall& call) {
   return layer;
 }
 
-/// A kernel of one place at every place: a product of the matrix that an image is, as it lies. Rows
-/// must be whole pieces of 16 bytes.
-bool is_plain_product(const Convolution& layer) {
-  constexpr std::int64_t piece = 16;
-  const std::int64_t places = places_of_image(layer.input);
-  return places_of_image(layer.weight) == 1 && places == places_of_image(layer.output) &&
-         bytes_of(places, layer.input.dtype).count % piece == 0;
+bool is_plain(const Convolution& layer) {
+  return is_plain_product({.input = places_of_image(layer.input),
+                           .kernel = places_of_image(layer.weight),
+                           .output = places_of_image(layer.output)},
+                          size_of(layer.input.dtype).count);
 }
 
 /// One tensor says so for all of them. With one place both layouts are the same.
@@ -88,7 +87,7 @@ ConvolutionShape shape_of(const Convolution& layer) {
   ConvolutionShape shape{
       .channels = std::max<std::int64_t>(1, layer.input.sizes[1] / layer.groups()),
       .backward = layer.backward};
-  const bool lies_well = lies_last(layer) || is_plain_product(layer);
+  const bool lies_well = lies_last(layer) || is_plain(layer);
   if (lies_well) return shape;
   constexpr std::int32_t tensors_of_product = 3;
   shape.rearrangements = tensors_of_product * static_cast<std::int32_t>(layer.products);
@@ -105,7 +104,7 @@ MatmulShape product_of(const Convolution& layer) {
       .m = places_over_batch(layer.transposed ? layer.input : layer.output),
       .n = std::max<std::int64_t>(1, layer.weight.sizes[0] / groups),
       .k = layer.weight.elements() / std::max<std::int64_t>(1, layer.weight.sizes[0])};
-  const bool is_by_image = is_plain_product(layer) && !lies_last(layer);
+  const bool is_by_image = is_plain(layer) && !lies_last(layer);
   if (!is_by_image) return product;
   product.batch = clamped_product({product.batch, layer.input.sizes[0]});
   product.m = places_of_image(layer.input);

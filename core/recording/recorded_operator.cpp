@@ -321,8 +321,31 @@ MatmulShape matmul_of(const RecordedCall& call) {
                                       sizes(call.inputs[first + 1]), sizes(call.outputs.front())));
 }
 
+/// A triangular system as a product of as many flops: n * n for each of the columns that an n x n
+/// matrix is divided out of. Each block of rows waits for those before it, which is left out.
+std::optional<DeviceWork> triangular_of(const RecordedCall& call) {
+  const bool has_columns_first = call.name.starts_with("aten.triangular_solve.");
+  if (!has_columns_first && !call.name.starts_with("aten.linalg_solve_triangular."))
+    return std::nullopt;
+  if (call.inputs.size() < 2 || call.outputs.empty()) return std::nullopt;
+  const RecordedTensor& matrix = call.inputs[has_columns_first ? 1 : 0];
+  const RecordedTensor& columns = call.inputs[has_columns_first ? 0 : 1];
+  const std::int64_t n = matrix.sizes.empty() ? 0 : matrix.sizes.back();
+  if (n <= 0 || matrix.elements() <= 0) return std::nullopt;
+  const std::int64_t matrices = std::max<std::int64_t>(1, matrix.elements() / n / n);
+  const MatmulShape product = possible({.batch = matrices,
+                                        .m = columns.elements() / n / matrices,
+                                        .n = n,
+                                        .k = std::max<std::int64_t>(1, n / 2)});
+  return DeviceWork{.kind = WorkKind::matmul,
+                    .dtype = matrix.dtype,
+                    .matmul = product,
+                    .bytes = matrix.bytes() + columns.bytes() + call.outputs.front().bytes(),
+                    .flops = flops_of(product)};
+}
+
 DeviceWork work_of(RecordedCall call, int launches) {
-  for (const auto layer_of : {convolution_of, recurrent_of, batch_norm_of})
+  for (const auto layer_of : {convolution_of, recurrent_of, batch_norm_of, triangular_of})
     if (std::optional<DeviceWork> work = layer_of(call)) {
       work->launches = std::max(1, launches);
       return *work;

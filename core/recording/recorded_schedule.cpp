@@ -23,7 +23,8 @@ namespace {
 bool counts_while_tuning(LogKind kind) {
   return kind == LogKind::alloc || kind == LogKind::free || kind == LogKind::uses ||
          kind == LogKind::purpose || kind == LogKind::group || kind == LogKind::communicator ||
-         kind == LogKind::tuning;
+         kind == LogKind::tuning || kind == LogKind::oom || kind == LogKind::segment_free ||
+         kind == LogKind::malloc;
 }
 
 bool is_launch(LogKind kind) {
@@ -39,7 +40,7 @@ class Reader {
         names_(schedule_),
         threads_(log_, schedule_, names_),
         streams_(schedule_, writer_),
-        blocks_(schedule_, writer_, streams_, threads_),
+        blocks_(schedule_, writer_, names_, streams_, threads_),
         work_(log_, schedule_, writer_, names_, streams_, threads_) {
     schedule_.memory = MemorySource::caching_allocator;
     schedule_.world = place.world;
@@ -102,6 +103,11 @@ class Reader {
         return blocks_.free(line);
       case LogKind::uses:
         return blocks_.use(line);
+      case LogKind::malloc:
+      case LogKind::oom:
+        return blocks_.tell_device(line);
+      case LogKind::segment_free:
+        return blocks_.give_back(line);
       case LogKind::purpose:
         return blocks_.tell_purpose(line);
       case LogKind::record:
@@ -145,7 +151,10 @@ class Reader {
     if (line.kind == LogKind::asked && threads_.of(line.thread).tuning == 0)
       ++recording_.timed_answers;
     if (line.kind == LogKind::torch) recording_.torch = line.text(0);
-    if (line.kind == LogKind::allocator) recording_.allocator = line.text(0);
+    if (line.kind == LogKind::allocator) {
+      recording_.allocator = line.text(0);
+      blocks_.tell_settings(line);
+    }
     if (line.kind == LogKind::statistics) statistics(line);
   }
 

@@ -18,16 +18,25 @@ CachingAllocator::CachingAllocator(const AllocatorSettings& settings, DeviceCapa
   if (settings.memory_fraction < 1)
     allowed_ = static_cast<std::int64_t>(settings.memory_fraction *
                                          static_cast<double>(memory.total.count));
-  for (Pool& pool : pools_) {
-    pool.free.resize(max_device_streams);
-    pool.unmapped.resize(max_device_streams);
-  }
+  make_pools(0);
   pending_.resize(max_device_streams);
 }
 
-std::optional<MemoryBlockId> CachingAllocator::allocate(Bytes bytes, DeviceStream stream) {
+/// Of all owners up to that one.
+void CachingAllocator::make_pools(std::uint16_t owner) {
+  while (pools_.size() <= owner)
+    for (Pool& pool : pools_.emplace_back()) {
+      pool.free.resize(max_device_streams);
+      pool.unmapped.resize(max_device_streams);
+    }
+}
+
+std::optional<MemoryBlockId> CachingAllocator::allocate(Bytes bytes, DeviceStream stream,
+                                                        std::uint16_t owner) {
   poll_events();
-  const Request request = request_for(bytes, stream);
+  make_pools(owner);
+  Request request = request_for(bytes, stream);
+  request.owner = owner;
   std::int32_t found = none;
   if (bytes.count < largest_request_bytes) {
     found = take_free(request);
@@ -60,7 +69,7 @@ std::size_t CachingAllocator::best_fit(const FreeBlocks& free, const Request& re
 }
 
 std::int32_t CachingAllocator::take_free(const Request& request) {
-  Pool& from = pool(request.pool);
+  Pool& from = pool(request.pool, request.owner);
   if (counts_age()) ++from.searches;
   FreeBlocks& free = from.free[request.stream.value];
   const std::size_t place = best_fit(free, request);
@@ -114,6 +123,7 @@ std::int32_t CachingAllocator::open_segment(const Request& request, std::int64_t
                     .size = size,
                     .segment = static_cast<std::int32_t>(segments_.size()) - 1,
                     .stream = request.stream,
+                    .owner = request.owner,
                     .pool = request.pool,
                     .mapped = !expandable});
 }
@@ -132,6 +142,7 @@ std::int32_t CachingAllocator::split(std::int32_t found, std::int64_t size) {
                                       .size = size,
                                       .segment = at(found).segment,
                                       .stream = at(found).stream,
+                                      .owner = at(found).owner,
                                       .pool = at(found).pool});
   link(cut, at(found).previous, found);
   Block& rest = at(found);
@@ -207,7 +218,7 @@ void CachingAllocator::link(std::int32_t index, std::int32_t previous, std::int3
 
 void CachingAllocator::insert_free(std::int32_t index) {
   Block& block = at(index);
-  block.age_base = pool(block.pool).searches;
+  block.age_base = pool_of(block).searches;
   free_of(block).insert({block.size, block.address, {static_cast<std::uint32_t>(index)}});
 }
 

@@ -27,14 +27,15 @@ struct DeviceCapacity {
 
 /// Plays c10/cuda/CUDACachingAllocator.cpp of torch 2.15, decision by decision: rounding, best fit,
 /// splitting, merging, deferred frees, retries, garbage collection, expandable segments, running
-/// out of memory. CUDA graphs' private pools are not part of it.
+/// out of memory. Of private pools (CUDA graphs) whole segments are given back when told.
 class CachingAllocator {
  public:
   /// `events` must outlive the allocator.
   CachingAllocator(const AllocatorSettings& settings, DeviceCapacity memory, DeviceEvents& events);
 
-  /// Memory for a tensor of `bytes` (more than 0); none: out of memory, see `failure`.
-  std::optional<MemoryBlockId> allocate(Bytes bytes, DeviceStream stream);
+  /// Memory for a tensor of `bytes` (more than 0); none: out of memory, see `failure`. `owner`: a
+  /// private pool, whose segments no other pool uses; 0: the usual one.
+  std::optional<MemoryBlockId> allocate(Bytes bytes, DeviceStream stream, std::uint16_t owner = 0);
   void free(MemoryBlockId id);
   /// Blocks that lie side by side and are one to the allocator.
   struct BlockRun {
@@ -57,8 +58,8 @@ class CachingAllocator {
   Bytes size_of(MemoryBlockId id) const {
     return {blocks_[static_cast<std::size_t>(id.value)].size};
   }
-  /// Gives back whatever is not in use.
-  void empty_cache();
+  /// Gives back whatever is not in use, of one pool.
+  void empty_cache(std::uint16_t owner = 0);
 
   const AllocatorStatistics& statistics() const { return statistics_; }
   void reset_peaks() { statistics_.reset_peaks(); }
@@ -83,9 +84,10 @@ class CachingAllocator {
     std::int32_t segment = none;
     std::int32_t waiting = 0;  // events that are not done
     DeviceStream stream;
+    std::uint16_t owner = 0;
     PoolKind pool = PoolKind::large;
-    bool allocated = false;
-    bool mapped = true;
+    bool allocated : 1 = false;
+    bool mapped : 1 = true;
   };
   struct Segment {
     std::int64_t address = 0;
@@ -102,6 +104,7 @@ class CachingAllocator {
     std::int64_t size = 0;
     std::int64_t segment = 0;
     DeviceStream stream;
+    std::uint16_t owner = 0;
     PoolKind pool = PoolKind::large;
   };
   struct Pending {
@@ -140,7 +143,7 @@ class CachingAllocator {
   // Giving back (caching_allocator_release.cpp)
   void collect_garbage();
   bool release_oversize(const Request& request);
-  void release_cached();
+  void release_cached(std::uint16_t owner = 0);
   void release_pool(Pool& pool);
   void release(std::int32_t index);
 
@@ -164,10 +167,13 @@ class CachingAllocator {
   const Segment& segment_of(const Block& b) const {
     return segments_[static_cast<std::size_t>(b.segment)];
   }
-  Pool& pool(PoolKind kind) { return pools_[static_cast<std::size_t>(kind)]; }
-  FreeBlocks& free_of(const Block& b) { return pool(b.pool).free[b.stream.value]; }
+  Pool& pool(PoolKind kind, std::uint16_t owner) {
+    return pools_[owner][static_cast<std::size_t>(kind)];
+  }
+  Pool& pool_of(const Block& b) { return pool(b.pool, b.owner); }
+  FreeBlocks& free_of(const Block& b) { return pool_of(b).free[b.stream.value]; }
   std::vector<std::int32_t>& unmapped_of(const Block& b) {
-    return pool(b.pool).unmapped[b.stream.value];
+    return pool_of(b).unmapped[b.stream.value];
   }
   bool is_split(const Block& b) const { return b.previous != none || b.next != none; }
   std::int32_t new_block(const Block& block);
@@ -182,6 +188,7 @@ class CachingAllocator {
   bool fits_device(std::int64_t bytes) const;
   void note(AllocatorAction action, const Block& block, std::int64_t bytes);
   bool counts_age() const;
+  void make_pools(std::uint16_t owner);
 
   AllocatorSettings settings_;
   DeviceCapacity memory_;
@@ -190,9 +197,9 @@ class CachingAllocator {
   std::vector<Block> blocks_;
   std::vector<std::int32_t> unused_;  // places in blocks_
   std::vector<Segment> segments_;
-  std::array<Pool, pool_kind_count> pools_;  // small, large
-  std::vector<PendingQueue> pending_;        // by stream
-  StreamTable pending_streams_;              // those with events
+  std::vector<std::array<Pool, pool_kind_count>> pools_;  // by owner: small, large
+  std::vector<PendingQueue> pending_;                     // by stream
+  StreamTable pending_streams_;                           // those with events
   std::int64_t next_address_ = 0;
   std::int32_t segments_made_ = 0;
   AllocatorStatistics statistics_;

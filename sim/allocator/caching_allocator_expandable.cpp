@@ -50,7 +50,7 @@ std::int32_t CachingAllocator::room_to_grow(const Request& request) {
       bytes += at(index).size;
     return bytes >= request.size;
   };
-  for (std::int32_t index : pool(request.pool).unmapped[request.stream.value]) {
+  for (std::int32_t index : pool(request.pool, request.owner).unmapped[request.stream.value]) {
     if (can_be_used(at(index).previous)) index = at(index).previous;
     if (has_room(index)) return index;
   }

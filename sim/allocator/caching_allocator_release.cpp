@@ -5,7 +5,10 @@
 
 namespace shardscope {
 
-void CachingAllocator::empty_cache() { release_cached(); }
+void CachingAllocator::empty_cache(std::uint16_t owner) {
+  make_pools(owner);
+  release_cached(owner);
+}
 
 /// Gives back the blocks that have gone unused for longest, until the share of memory that
 /// garbage_collection_threshold allows is kept. Source: garbage_collect_cached_blocks.
@@ -14,7 +17,7 @@ void CachingAllocator::collect_garbage() {
                                               static_cast<double>(*allowed_));
   std::int64_t excess = statistics_.reserved_bytes.current - kept;
   if (excess <= 0) return;
-  Pool& large = pool(PoolKind::large);
+  Pool& large = pool(PoolKind::large, 0);
   const auto age = [&](const Block& b) { return large.searches - b.age_base; };
   std::vector<std::int32_t> candidates;
   std::int64_t total_age = 0;
@@ -49,7 +52,7 @@ bool CachingAllocator::release_oversize(const Request& request) {
   if (!settings_.max_split) return false;
   const std::int64_t limit = settings_.max_split->count;
   const std::int64_t wanted = std::max(request.size, limit);
-  FreeBlocks& free = pool(request.pool).free[request.stream.value];
+  FreeBlocks& free = pool(request.pool, request.owner).free[request.stream.value];
   const auto index_at = [&](std::size_t place) {
     return static_cast<std::int32_t>(free[place].id.value);
   };
@@ -69,10 +72,10 @@ bool CachingAllocator::release_oversize(const Request& request) {
   return released >= wanted;
 }
 
-void CachingAllocator::release_cached() {
+void CachingAllocator::release_cached(std::uint16_t owner) {
   wait_for_events();
-  release_pool(pool(PoolKind::large));
-  release_pool(pool(PoolKind::small));
+  release_pool(pool(PoolKind::large, owner));
+  release_pool(pool(PoolKind::small, owner));
 }
 
 /// Segments that are wholly free go back; of expandable ones the pages that are.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/schedule/private_pool.h"
+
 namespace shardscope {
 
 MemoryMoment ProgramPlayer::figures() const {
@@ -64,10 +66,11 @@ void ProgramPlayer::act(const HostAction& action) {
     case HostActionKind::host_sync:
       return device.wait(stream(action.lane));
     case HostActionKind::empty_cache:
-      if (setting_.allocator != nullptr) setting_.allocator->empty_cache();
+      if (setting_.allocator != nullptr)
+        setting_.allocator->empty_cache(static_cast<std::uint16_t>(action.subject));
       return;
     case HostActionKind::mark:
-      return;
+      return pass(setting_.schedule.program.marks[action.subject]);
     case HostActionKind::repeat:
       repetition_ = {.begin = next_, .left = action.subject};
       return;
@@ -77,11 +80,17 @@ void ProgramPlayer::act(const HostAction& action) {
   }
 }
 
+void ProgramPlayer::pass(const HostMark& mark) {
+  if (setting_.schedule.names[mark.what] == private_pool_mark)
+    memory_pool_ = static_cast<std::uint16_t>(mark.number);
+}
+
 void ProgramPlayer::allocate(const HostAction& action) {
   if (setting_.allocator == nullptr) return;
   const Buffer& buffer = setting_.schedule.buffers[action.subject];
   turn(true);
-  const auto block = setting_.allocator->allocate(buffer.copy_bytes(), stream(action.lane));
+  const auto block =
+      setting_.allocator->allocate(buffer.copy_bytes(), stream(action.lane), memory_pool_);
   if (!block) return fail(action);
   const std::int64_t bytes = setting_.allocator->size_of(*block).count;
   if (buffer.copies > 1)

@@ -85,6 +85,7 @@ class ProgramPlayer {
   };
 
   void act(const HostAction& action);
+  void pass(const HostMark& mark);
   void allocate(const HostAction& action);
   void free(const HostAction& action);
   void free_copies(std::uint32_t buffer);
@@ -107,6 +108,7 @@ class ProgramPlayer {
   std::vector<DeviceEvent> events_;
   CategoryBytes live_;
   OperationId launched_;
+  std::uint16_t memory_pool_ = 0;  // that blocks come from
   std::uint32_t next_ = 0;
   Repetition repetition_;
   bool rising_ = false;

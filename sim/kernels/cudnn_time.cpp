@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/schedule/convolution_rules.h"
 #include "sim/kernels/matmul_time.h"
 #include "sim/kernels/memory_time.h"
 
@@ -16,15 +17,10 @@ Duration rearranging_time(const ConvolutionShape& shape, const RooflineFigures& 
          efficiency.memory.latency * (shape.rearrangements - 1);
 }
 
-bool has_few_channels(const DeviceWork& work) {
-  constexpr std::int64_t loaded_at_once = 16;
-  return bytes_of(work.convolution.channels, work.dtype).count < loaded_at_once;
-}
-
 Duration product_time(const DeviceWork& work, Dtype dtype, RooflineFigures device,
                       const DeviceEfficiency& efficiency) {
   const ConvolutionEfficiency& share = efficiency.convolution;
-  if (has_few_channels(work))
+  if (has_few_channels(work.convolution.channels, size_of(work.dtype).count))
     return efficiency.memory.latency +
            work.flops / FlopRate{share.few_channels.flops_per_s * device.multiprocessors};
   device.peak.flops_per_s *=

@@ -83,8 +83,7 @@ struct AttentionEfficiency {
   bool operator==(const AttentionEfficiency&) const = default;
 };
 
-/// cuDNN's convolutions on tensor cores, by dtype of their tensors (float32: computed as TF32). The
-/// band of a step time has the spread of plain products for them, not this one.
+/// cuDNN's convolutions on tensor cores, by dtype of their tensors (float32: computed as TF32).
 struct ConvolutionEfficiency {
   /// Of the rate that a product of matrices of the same shape reaches.
   std::map<Dtype, double> forward, backward;
@@ -95,7 +94,7 @@ struct ConvolutionEfficiency {
   bool operator==(const ConvolutionEfficiency&) const = default;
 };
 
-/// cuDNN's recurrent networks. The band of a step time has the spread of plain products for them.
+/// cuDNN's recurrent networks.
 struct RecurrentEfficiency {
   /// What issuing the kernels of one step of one layer takes.
   Duration forward, backward;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <utility>
 
 #include "sim/collectives/placement.h"
 #include "sim/cost/cost_model.h"
@@ -21,8 +22,10 @@ double difference(Duration moved, Duration time) {
   return time.ns > 0 ? (moved.seconds() - time.seconds()) / time.seconds() : 0;
 }
 
-CostGroup group_of(WorkKind kind) {
-  switch (kind) {
+CostGroup group_of(const DeviceWork& work) {
+  if (work.convolution.channels > 0) return CostGroup::convolutions;
+  if (work.recurrent.layers > 0) return CostGroup::recurrent;
+  switch (work.kind) {
     case WorkKind::matmul:
       return CostGroup::products;
     case WorkKind::attention_forward:
@@ -85,9 +88,8 @@ CostGroup cost_group(const Schedule& schedule, const Operation& op,
   }
   const bool computes = op.kind == OperationKind::compute || op.kind == OperationKind::optimizer;
   if (!computes) return CostGroup::memory;
-  if (op.detail != Operation::no_kernel)
-    return group_of(device_work(schedule.kernels[op.detail]).kind);
-  if (op.work != Operation::no_work) return group_of(schedule.works[op.work].kind);
+  if (op.detail != Operation::no_kernel) return group_of(device_work(schedule.kernels[op.detail]));
+  if (op.work != Operation::no_work) return group_of(schedule.works[op.work]);
   return op.flops.count > 0 ? CostGroup::products : CostGroup::memory;
 }
 
@@ -101,6 +103,9 @@ CostSpreads spreads_of(const HardwareProfile& profile) {
   set(CostGroup::network, profile.node ? spread_of(profile, {"network", "interconnect"})
                                        : spread_of(profile, {"collectives", "network"}));
   set(CostGroup::host, spread_of(profile, {"host", "operation_overhead"}));
+  const DeviceEfficiency& device = efficiency_of(profile.compute_capability);
+  set(CostGroup::convolutions, spread_of(device.convolution.provenance));
+  set(CostGroup::recurrent, spread_of(device.recurrent.provenance));
   if (!profile.kernels.empty()) {
     const double measured = spread_of(profile, {"kernels"});
     for (const CostGroup group : {CostGroup::products, CostGroup::attention, CostGroup::memory})
@@ -108,7 +113,6 @@ CostSpreads spreads_of(const HardwareProfile& profile) {
     spreads.of_model = model_spread_measured;
     return spreads;
   }
-  const DeviceEfficiency& device = efficiency_of(profile.compute_capability);
   set(CostGroup::products, spread_of(device.matmul.provenance));
   set(CostGroup::memory, spread_of(device.memory.provenance));
   for (const AttentionEfficiency& row : device.attention)
@@ -120,8 +124,24 @@ CostSpreads spreads_of(const HardwareProfile& profile) {
 
 std::string_view name_of(CostGroup group) {
   constexpr std::array<std::string_view, cost_group_count> names{
-      "matrix products", "attention", "memory traffic", "links", "network", "host"};
+      "matrix products", "attention", "convolutions", "recurrent networks",
+      "memory traffic",  "links",     "network",      "host"};
   return names[index_of(group)];
+}
+
+bool PresentGroups::move_by(const GroupValues& factors) const {
+  for (std::size_t group = 0; group < cost_group_count; ++group)
+    if ((is_present_[group] || group == index_of(CostGroup::host)) && factors[group] != 1)
+      return true;
+  return false;
+}
+
+ScaledStep where_moved(const PresentGroups& present, ScaledStep step) {
+  GroupValues ones;
+  ones.fill(1);
+  return [present, unmoved = step(ones), step = std::move(step)](const GroupValues& factors) {
+    return present.move_by(factors) ? step(factors) : unmoved;
+  };
 }
 
 StepTimeMoves step_time_moves(const ScaledStep& step, const CostSpreads& spreads) {
@@ -169,15 +189,18 @@ StepTimeBand step_time_band(const Schedule& schedule, const HardwareProfile& pro
 ScaledStep scaled_step(const Schedule& schedule, const StepProgram& program, const StepCosts& costs,
                        const HardwareProfile& profile) {
   std::vector<CostGroup> groups;
-  for (const OperationId example : program.examples)
+  PresentGroups present;
+  for (const OperationId example : program.examples) {
     groups.push_back(cost_group(schedule, schedule.at(example), profile));
-  return [&program, costs, groups](const GroupValues& factors) {
+    present.add(groups.back());
+  }
+  return where_moved(present, [&program, costs, groups](const GroupValues& factors) {
     StepCosts moved = costs;
     for (std::size_t i = 0; i < groups.size(); ++i)
       moved.times[i] = scaled(costs.times[i], factors[index_of(groups[i])]);
     moved.clock = with_host_times(costs.clock, factors[index_of(CostGroup::host)]);
     return play(program, moved).accounting.span;
-  };
+  });
 }
 
 }  // namespace shardscope

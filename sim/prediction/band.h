@@ -18,14 +18,16 @@ namespace shardscope {
 
 /// Costs that are wrong together, because the same constants of a machine make them.
 enum class CostGroup : std::uint8_t {
-  products,   ///< matrix products: peak, clocks, tiles
-  attention,  ///< fused attention
-  memory,     ///< kernels that move data: bandwidth and the shares of it
-  links,      ///< collectives within a node
-  network,    ///< collectives between nodes
-  host        ///< Python, dispatch and launches
+  products,      ///< matrix products: peak, clocks, tiles
+  attention,     ///< fused attention
+  convolutions,  ///< of cuDNN: shares of the rate of products
+  recurrent,     ///< networks of cuDNN: times of their steps
+  memory,        ///< kernels that move data: bandwidth and the shares of it
+  links,         ///< collectives within a node
+  network,       ///< collectives between nodes
+  host           ///< Python, dispatch and launches
 };
-inline constexpr std::size_t cost_group_count = 6;
+inline constexpr std::size_t cost_group_count = 8;
 std::string_view name_of(CostGroup group);
 
 /// One number a group.
@@ -57,6 +59,20 @@ struct StepTimeBand {
 
 /// A step's time where the costs of every group are multiplied by its factor.
 using ScaledStep = std::function<Duration(const GroupValues& factors)>;
+
+/// Groups that a step has costs of.
+class PresentGroups {
+ public:
+  void add(CostGroup group) { is_present_[static_cast<std::size_t>(group)] = true; }
+  /// Whether a factor of one of them is not 1. Every step has costs of the host.
+  bool move_by(const GroupValues& factors) const;
+
+ private:
+  std::array<bool, cost_group_count> is_present_{};
+};
+
+/// As `step`, which is asked only where costs move.
+ScaledStep where_moved(const PresentGroups& present, ScaledStep step);
 
 /// How much a step's time is off where the constants of a group, or the model itself, are off by
 /// one standard deviation: relative. Constants are drawn once for a machine, so that all steps on

@@ -25,11 +25,14 @@ Duration scaled(Duration time, double factor) {
 /// The end of the last operation of all where the costs of groups are multiplied.
 ScaledStep scaled_together(std::span<const Schedule> schedules, const HardwareProfile& profile) {
   std::vector<CostGroup> groups;
+  PresentGroups present;
   for (const Schedule& schedule : schedules)
-    for (const Operation& op : schedule.operations)
+    for (const Operation& op : schedule.operations) {
       groups.push_back(cost_group(schedule, op, profile));
-  return [schedules, costs = costs_together(schedules, profile),
-          groups](const GroupValues& factors) {
+      present.add(groups.back());
+    }
+  return where_moved(present, [schedules, costs = costs_together(schedules, profile),
+                               groups](const GroupValues& factors) {
     const auto factor = [&](CostGroup group) { return factors[static_cast<std::size_t>(group)]; };
     StepCosts moved = costs;
     for (std::size_t i = 0; i < groups.size(); ++i)
@@ -37,7 +40,7 @@ ScaledStep scaled_together(std::span<const Schedule> schedules, const HardwarePr
     moved.clock = with_host_times(costs.clock, factor(CostGroup::host));
     const OperationMoments moments = play_together(schedules, moved);
     return *std::ranges::max_element(moments.end);
-  };
+  });
 }
 
 double share_of(Duration part, Duration whole) {
@@ -92,23 +95,17 @@ Duration longest_step(std::span<const Schedule> schedules, std::span<const StepC
 ScaledStep scaled_longest(std::span<const Schedule> schedules, const HardwareProfile& profile) {
   std::vector<StepCosts> costs;
   std::vector<std::vector<CostGroup>> groups;
-  std::array<bool, cost_group_count> is_present{};
-  is_present[static_cast<std::size_t>(CostGroup::host)] = true;
+  PresentGroups present;
   for (const Schedule& schedule : schedules) {
     costs.push_back(costs_of(schedule, profile));
     std::vector<CostGroup>& own = groups.emplace_back();
     for (const Operation& op : schedule.operations) {
       own.push_back(cost_group(schedule, op, profile));
-      is_present[static_cast<std::size_t>(own.back())] = true;
+      present.add(own.back());
     }
   }
-  const Duration unmoved = longest_step(schedules, costs);
-  return [schedules, costs, groups, is_present, unmoved](const GroupValues& factors) {
+  return where_moved(present, [schedules, costs, groups](const GroupValues& factors) {
     const auto factor = [&](CostGroup group) { return factors[static_cast<std::size_t>(group)]; };
-    bool moves = false;
-    for (std::size_t group = 0; group < cost_group_count; ++group)
-      moves |= is_present[group] && factors[group] != 1;
-    if (!moves) return unmoved;
     std::vector<StepCosts> moved = costs;
     for (std::size_t rank = 0; rank < moved.size(); ++rank) {
       for (std::size_t i = 0; i < groups[rank].size(); ++i)
@@ -116,7 +113,7 @@ ScaledStep scaled_longest(std::span<const Schedule> schedules, const HardwarePro
       moved[rank].clock = with_host_times(costs[rank].clock, factor(CostGroup::host));
     }
     return longest_step(schedules, moved);
-  };
+  });
 }
 
 /// What all ranks have in common.

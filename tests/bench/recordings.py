@@ -45,7 +45,7 @@ def clone(sources, folder):
 def python_facts(python):
     """Versions of what the scripts use, and where TRL keeps its own."""
     code = ("import importlib.metadata as m, importlib.util as u, json\n"
-            "names = 'torch transformers accelerate deepspeed peft trl bitsandbytes torchao lightning torchvision triton'.split()\n"
+            "names = 'torch transformers accelerate deepspeed peft trl bitsandbytes torchao lightning torchvision triton timm diffusers gymnasium'.split()\n"
             "print(json.dumps([{n: v for n in names for v in [next((d.version for d in m.distributions(name=n)), None)] if v},"
             " next(iter(getattr(u.find_spec('trl'), 'submodule_search_locations', None) or []), '')]))")
     done = capture([python, "-c", code])

@@ -9,7 +9,9 @@
 #include "core/model/config_text.h"
 #include "core/model/huggingface.h"
 #include "core/model/natural_order.h"
+#include "core/pytorch/engine/models/make_module.h"
 #include "tests/core/complaint.h"
+#include "tests/core/operator_log.h"
 
 namespace shardscope {
 namespace {
@@ -392,6 +394,27 @@ TEST(NaturalOrder, NumbersByValueAndBeforeWords) {
   EXPECT_TRUE(comes_before("a.0", "a.b"));
   EXPECT_TRUE(comes_before("a", "a.0"));
   EXPECT_FALSE(comes_before("a.b", "a.b"));
+}
+
+// As transformers 5.24 does under torch 2.15, recorded: of 16 numbers in float32, a range, its
+// share, power, inverse and product for each of two types, with a copy of each; then these five
+// again.
+TEST(Gemma3, MakesTheFrequenciesOfEachTypeOfLayersTwice) {
+  eager::OperatorLog log;  // outlives the tensors that it is told of
+  eager::Session s;
+  const JsonValue config = parsed(
+      R"({"model_type": "gemma3_text", "vocab_size": 100, "hidden_size": 96, "head_dim": 32,
+      "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 4,
+      "num_key_value_heads": 2, "sliding_window_pattern": 2})");
+  const Model model = model_of_config(config);
+  s.observe(log);
+  const auto module = eager::make_module(s, model, config, eager::usual_settings(model));
+  const auto lives = log.lives();
+  const auto has_frequencies = [](const auto& life) { return life.bytes == 16 * 4; };
+  EXPECT_EQ(std::ranges::count_if(lives, has_frequencies), 2 * (5 + 1) + 2 * 5);
+  EXPECT_EQ(std::ranges::count_if(
+                lives, [&](const auto& life) { return has_frequencies(life) && life.freed < 0; }),
+            4);
 }
 
 }  // namespace

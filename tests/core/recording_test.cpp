@@ -15,6 +15,7 @@
 #include "core/recording/recorded_operator.h"
 #include "core/recording/recorded_order.h"
 #include "core/schedule/host_layout.h"
+#include "core/schedule/private_pool.h"
 #include "tests/core/complaint.h"
 #include "tests/core/temporary_folder.h"
 
@@ -206,6 +207,28 @@ TEST(WorkOf, ARecurrentNetworkHasProductsForEachStep) {
 
 // 6 images of 4 channels, 10 x 10: 2400 numbers. Read for the statistics, read again and written; a
 // backward reads two tensors twice and writes one. One block for each channel.
+// 3 matrices of 512 x 512 with 100 columns each: 3 * 512 * 512 * 100 flops, as LAPACK counts trsm.
+// From the right side, and where the columns come first, it is the same.
+TEST(WorkOf, ATriangularSystemHasTheFlopsOfHalfAProduct) {
+  const auto work = [](const char* name, const char* inputs) {
+    return work_of(recorded_call(name, inputs, "f32[3,512,100]"), 3);
+  };
+  const DeviceWork left = work("aten.linalg_solve_triangular.default",
+                               "f32[3,512,512];f32[3,512,100];False;True;False");
+  EXPECT_EQ(left.matmul, (MatmulShape{.batch = 3, .m = 100, .n = 512, .k = 256}));
+  EXPECT_EQ(left.flops.count, 3 * 512 * 512 * 100);
+  EXPECT_EQ(left.bytes, 4 * 3 * (512 * 512_B + 2 * 512 * 100_B));
+  EXPECT_EQ(left.launches, 3);
+  EXPECT_EQ(work("aten.linalg_solve_triangular.out",
+                 "f32[3,512,512];f32[3,100,512];False;False;False;f32[3,512,100]")
+                .matmul,
+            left.matmul);
+  EXPECT_EQ(
+      work("aten.triangular_solve.default", "f32[3,512,100];f32[3,512,512];True;True;False").matmul,
+      left.matmul);
+  EXPECT_EQ(work("aten.linalg_solve_triangular.default", "f32[0,0];f32[0,4]").flops.count, 0);
+}
+
 TEST(WorkOf, BatchNormalizationReadsTwice) {
   const auto work = [](const char* name, const char* inputs, const char* outputs) {
     return work_of(recorded_call(name, inputs, outputs), 1);
@@ -370,6 +393,53 @@ TEST_F(RecordingTest, AStreamThatUsesABlockOfAnotherOneIsToldToTheAllocator) {
   ASSERT_EQ(uses.size(), 1u);
   EXPECT_EQ(uses[0].subject, 0u);
   EXPECT_EQ(schedule.program.lanes[uses[0].lane].name, "stream 5");
+}
+
+/// Pools that the log's actions empty, in their order.
+std::vector<std::uint32_t> emptied(const Schedule& schedule) {
+  std::vector<std::uint32_t> pools;
+  for (const HostAction& action : schedule.program.actions)
+    if (action.kind == HostActionKind::empty_cache) pools.push_back(action.subject);
+  return pools;
+}
+
+constexpr const char* one_product = "0\top\t0\t1\t7\t0\n0\tgemm\t0\t2\t4\t8\t1\t0\t0\n0\tend\t1\n";
+
+// Torch's numbers of pools, 34 and 7, are numbered as they appear.
+TEST_F(RecordingTest, BlocksOfACudaGraphLieInAPoolOfTheirOwn) {
+  const Schedule schedule =
+      read(std::string("V\t2\nS\t0\taten::mm\nS\t1\tf32[4,8]\n") +
+           "0\talloc\t100\t64\t0\n0\talloc\t200\t64\t5\t34\n0\talloc\t300\t64\t5\t7\n" +
+           one_product + "0\tfree\t200\t64\t5\t34\n0\tsegment_free\t200\t64\t5\t34\n" +
+           "0\tsegment_free\t900\t64\t0\n")
+          .schedule;
+  ASSERT_EQ(schedule.buffers.size(), 3u);
+  std::vector<std::int32_t> pools;
+  std::int32_t pool = 0;
+  for (const HostAction& action : schedule.program.actions) {
+    if (action.kind == HostActionKind::mark) {
+      const HostMark& mark = schedule.program.marks[action.subject];
+      EXPECT_EQ(schedule.names[mark.what], private_pool_mark);
+      pool = mark.number;
+    }
+    if (action.kind == HostActionKind::allocate) pools.push_back(pool);
+  }
+  EXPECT_THAT(pools, ElementsAre(0, 1, 2));
+  EXPECT_THAT(emptied(schedule), ElementsAre(1u, 0u));
+}
+
+// Where the device refused memory, or by a setting, torch gives segments back without being asked.
+TEST_F(RecordingTest, TheScriptEmptiesTheCacheWhereTorchDoesNotDoItByItself) {
+  const std::string start = "V\t2\nS\t0\taten::mm\nS\t1\tf32[4,8]\n";
+  const std::string freed = "0\tsegment_free\t100\t64\t0\n";
+  const auto times = [&](const std::string& lines) {
+    return emptied(read(start + lines + one_product).schedule).size();
+  };
+  EXPECT_EQ(times(freed), 1u);
+  EXPECT_EQ(times("0\tmalloc\t(nil)\t64\t0\n" + freed), 0u);
+  EXPECT_EQ(times("0\tmalloc\t(nil)\t64\t0\n" + freed + "0\tmalloc\t0x7\t64\t1\n" + freed), 1u);
+  EXPECT_EQ(times("0\tmalloc\t-1\t64\t0\n0\toom\t0\t64\t0\n" + freed), 1u);
+  EXPECT_EQ(times("0\tallocator\tgarbage_collection_threshold:0.8\n" + freed), 0u);
 }
 
 // PyTorch makes 128 streams at once, so that numbers say little of how many are used.

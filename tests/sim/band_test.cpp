@@ -40,6 +40,49 @@ TEST(Band, CollectivesOfANodeDoNotSpeakOfItsNetwork) {
   EXPECT_DOUBLE_EQ(tcp.of_group[index_of(CostGroup::links)], 0.15);
 }
 
+// Half of the step is a convolution's, whose figures on Ampere are 25% uncertain, and half an
+// LSTM's, 50%: 12.5 and 25% of the step. Neither is counted as a product or as memory traffic.
+TEST(Band, LayersOfCudnnMoveByTheirOwnSpreads) {
+  const HardwareProfile profile = find_hardware_profile("a100_80gb", "t");
+  Schedule schedule;
+  schedule.works = {{.kind = WorkKind::matmul, .convolution = {.channels = 64}},
+                    {.kind = WorkKind::matmul, .recurrent = {.layers = 1}},
+                    {.kind = WorkKind::matmul}};
+  const auto group = [&](std::uint32_t work) {
+    return cost_group(schedule, {.detail = Operation::no_kernel, .work = work}, profile);
+  };
+  EXPECT_EQ(group(0), CostGroup::convolutions);
+  EXPECT_EQ(group(1), CostGroup::recurrent);
+  EXPECT_EQ(group(2), CostGroup::products);
+  const auto halves = [](const GroupValues& factors) {
+    return Duration::from_seconds(0.05 * factors[index_of(CostGroup::convolutions)] +
+                                  0.05 * factors[index_of(CostGroup::recurrent)]);
+  };
+  const StepTimeMoves moves = step_time_moves(halves, spreads_of(profile));
+  EXPECT_NEAR(moves.of_group[index_of(CostGroup::convolutions)], 0.125, 1e-6);
+  EXPECT_NEAR(moves.of_group[index_of(CostGroup::recurrent)], 0.25, 1e-6);
+  EXPECT_EQ(moves.of_group[index_of(CostGroup::products)], 0);
+}
+
+TEST(Band, AStepIsAskedAgainOnlyWhereItsCostsMove) {
+  PresentGroups present;
+  present.add(CostGroup::products);
+  int asked = 0;
+  const ScaledStep step = where_moved(present, [&](const GroupValues& factors) {
+    ++asked;
+    return products_then_rest(factors);
+  });
+  EXPECT_EQ(asked, 1);
+  GroupValues factors;
+  factors.fill(1);
+  factors[index_of(CostGroup::network)] = 2;
+  EXPECT_NEAR(step(factors).seconds(), 0.1, 1e-9);
+  EXPECT_EQ(asked, 1);
+  factors[index_of(CostGroup::products)] = 2;
+  EXPECT_NEAR(step(factors).seconds(), 0.16, 1e-9);
+  EXPECT_EQ(asked, 2);
+}
+
 TEST(Band, NothingUncertainIsOneTime) {
   const StepTimeBand band = step_time_band(products_then_rest, {});
   EXPECT_DOUBLE_EQ(band.low_factor, 1);

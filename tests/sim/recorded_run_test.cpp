@@ -33,6 +33,19 @@ TEST_F(RecordedRun, OurAllocatorReachesThePeaksThatPyTorchsReported) {
   EXPECT_EQ(memory.peak_reserved, recording.peaks->reserved);
 }
 
+// Played in one pool, and without emptying the cache, it reserves 374 MiB.
+TEST(RecordedGraph, ItsPoolAndEmptiedCachesReachThePeaksThatPyTorchReported) {
+  const Recording recording = read_recording(recordings / "cuda_graph.txt", {});
+  ASSERT_TRUE(recording.peaks);
+  EXPECT_EQ(recording.peaks->reserved, 156_MiB);
+  const Prediction prediction = predict(recording.schedule, {.strategy = "recorded"},
+                                        find_hardware_profile("h100_sxm", "test"));
+  const MemorySummary& memory = prediction.summary.memory;
+  EXPECT_EQ(memory.peak_allocated, recording.peaks->allocated);
+  EXPECT_EQ(memory.peak_active, recording.peaks->active);
+  EXPECT_EQ(memory.peak_reserved, recording.peaks->reserved);
+}
+
 // fully_shard of two layers on 4 ranks: each is gathered in forward and again in backward.
 TEST_F(RecordedRun, EachLayerIsGatheredAndReduced) {
   const Schedule schedule = read().schedule;

@@ -2,10 +2,10 @@
 
 #include <cstddef>
 
+#include "core/schedule/convolution_rules.h"
+
 namespace shardscope::recorder {
 namespace {
-
-constexpr std::int64_t piece = 16;
 
 std::int64_t product_of(const std::vector<std::int64_t>& sizes, std::size_t first) {
   std::int64_t product = 1;
@@ -27,17 +27,19 @@ std::int64_t workspace_of(const PlannedConvolution& convolution) {
   if (input.size() < 3 || weight.size() < 3 || output.size() < 3) return 0;
   const bool has_groups = input[1] != weight[1];
   if (has_groups) return 0;
-  const bool has_few_channels = weight[1] * element < piece;
+  constexpr std::int64_t piece = convolution_piece_bytes;
+  const bool few_channels = has_few_channels(weight[1], element);
+  const ConvolutionPlaces places{
+      .input = places_of(input), .kernel = places_of(weight), .output = places_of(output)};
   if (channels_last) {
-    if (!has_few_channels) return 0;
-    return (input[0] * places_of(input) + weight[0] * places_of(weight)) * piece + piece;
+    if (!few_channels) return 0;
+    return (input[0] * places.input + weight[0] * places.kernel) * piece + piece;
   }
-  const std::int64_t kernel = places_of(weight), places = places_of(output);
-  if (kernel == 1 && places == places_of(input) && places * element % piece == 0) return 0;
+  if (is_plain_product(places, element)) return 0;
   constexpr std::int64_t three_by_three = 9;
-  if (has_few_channels && kernel == three_by_three) return 0;  // they have a kernel of their own
+  if (few_channels && places.kernel == three_by_three) return 0;  // they have their own kernel
   return bytes_of(input, element) + bytes_of(output, element) +
-         (kernel > 1 ? bytes_of(weight, element) : 0) + piece;
+         (places.kernel > 1 ? bytes_of(weight, element) : 0) + piece;
 }
 
 }  // namespace shardscope::recorder

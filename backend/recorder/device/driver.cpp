@@ -228,7 +228,10 @@ Status cuMemAddressFree(void* address, std::size_t) {
   return success;
 }
 Status cuMemCreate(void** to, std::size_t bytes, const void*, unsigned long long) {
-  if (!take_memory(bytes)) return memory_allocation;
+  if (!take_memory(bytes)) {
+    log_line("malloc\t-1\t%zu\t0", bytes);
+    return memory_allocation;
+  }
   static std::atomic<int> chunks = 0;
   auto* chunk = new Chunk{bytes, ++chunks};
   *to = chunk;

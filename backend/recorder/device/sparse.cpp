@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "backend/recorder/device/library_calls.h"
@@ -109,6 +110,12 @@ std::int64_t most_elements(const SparseMatrix& a, const SparseMatrix& b, const S
   return std::min(a.elements * of_a_row, c.rows * c.columns);
 }
 
+/// Of a product of sparse matrices. The caller asks for the size of its work space first, then for
+/// the product, by the same function.
+struct SparseProduct {
+  bool is_asked = false;
+};
+
 SparseMatrix* matrix_at(void* description) { return static_cast<SparseMatrix*>(description); }
 const SparseMatrix& matrix_at(Any description) {
   return *static_cast<const SparseMatrix*>(description);
@@ -171,7 +178,6 @@ DESCRIPTION(cusparseCreateDnVec, cusparseDestroyDnVec)
 DESCRIPTION(cusparseCreateMatDescr, cusparseDestroyMatDescr)
 DESCRIPTION(cusparseCreateBsrsm2Info, cusparseDestroyBsrsm2Info)
 DESCRIPTION(cusparseCreateBsrsv2Info, cusparseDestroyBsrsv2Info)
-DESCRIPTION(cusparseSpGEMM_createDescr, cusparseSpGEMM_destroyDescr)
 DESCRIPTION(cusparseSpSM_createDescr, cusparseSpSM_destroyDescr)
 DESCRIPTION(cusparseSpSV_createDescr, cusparseSpSV_destroyDescr)
 Status cusparseSetMatDiagType(void*, int) { return success; }
@@ -261,13 +267,24 @@ Status cusparseXcsrgeam2Nnz(void* handle, int rows, int columns, Any, int of_a, 
   }
 OF_ALL_TYPES(ADD, cusparse, csrgeam2)
 
+Status cusparseSpGEMM_createDescr(void** to) {
+  *to = new SparseProduct;
+  return success;
+}
+Status cusparseSpGEMM_destroyDescr(void* product) {
+  delete static_cast<SparseProduct*>(product);
+  return success;
+}
 Status cusparseSpGEMM_workEstimation(void*, Any, Any, Any, Any, Any, Any, void*, Any, Any, Any,
                                      std::size_t* bytes, void*) {
   return nothing_needed(bytes);
 }
 Status cusparseSpGEMM_compute(void* handle, Any, Any, Any, Any a, Any b, Any, void* c, Any, Any,
-                              Any, std::size_t* bytes, void*) {
+                              void* description, std::size_t* bytes, void* work_space) {
   *bytes = 0;
+  // A work space of 0 bytes may have no address, too.
+  const bool was_asked = std::exchange(static_cast<SparseProduct*>(description)->is_asked, true);
+  if (work_space == nullptr && !was_asked) return success;
   const Rows product = product_of(rows_of(matrix_at(a)), rows_of(matrix_at(b)));
   matrix_at(c)->elements = product.empty()
                                ? most_elements(matrix_at(a), matrix_at(b), *matrix_at(c))

@@ -632,6 +632,17 @@ void end(const at::RecordFunction& function, at::ObserverContext* context) {
 }
 
 #ifdef SHARDSCOPE_SEES_BLOCKS
+/// Of the private pool that the block lies in, a CUDA graph's or the script's own; 0: in none, or
+/// torch is too old to say it. One of both numbers of a pool is 0.
+template <class Entry>
+unsigned long long private_pool(const Entry& entry) {
+  if constexpr (requires { entry.mempool_.first; })
+    return 2 * entry.mempool_.first +
+           (entry.mempool_.second == 0 ? 0 : 2 * entry.mempool_.second + 1);
+  else
+    return 0;
+}
+
 void log_block(const c10::cuda::CUDACachingAllocator::TraceEntry& entry) {
   using Action = c10::cuda::CUDACachingAllocator::TraceEntry;
   const char* what = nullptr;
@@ -660,9 +671,10 @@ void log_block(const c10::cuda::CUDACachingAllocator::TraceEntry& entry) {
     default:
       return;
   }
-  const std::string line = std::string(what) + "\t" + std::to_string(entry.addr_) + "\t" +
-                           std::to_string(entry.size_) + "\t" +
-                           std::to_string(device.stream(entry.stream_));
+  std::string line = std::string(what) + "\t" + std::to_string(entry.addr_) + "\t" +
+                     std::to_string(entry.size_) + "\t" +
+                     std::to_string(device.stream(entry.stream_));
+  if (const auto pool = private_pool(entry)) line += "\t" + std::to_string(pool);
   device.log(line.c_str());
 }
 #endif

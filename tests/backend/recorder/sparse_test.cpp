@@ -76,19 +76,27 @@ TEST(Sparse, AProductHasTheRowsThatItsRowsPick) {
     return made;
   };
   void *first = matrix(a, 3), *second = matrix(b, 5), *third = matrix(c, 0);
-  std::size_t bytes = 1;
-  EXPECT_EQ(sparse.call("cusparseSpGEMM_compute", sparse.handle(), none, none, none, first, second,
-                        none, third, none, none, none, &bytes, none),
-            0);
-  EXPECT_EQ(bytes, 0U);
-  std::int64_t rows = 0, columns = 0, elements = 0;
-  sparse.call("cusparseSpMatGetSize", third, &rows, &columns, &elements);
-  EXPECT_EQ(elements, 4);
+  void* product = nullptr;
+  sparse.call("cusparseSpGEMM_createDescr", &product);
+  const auto elements_after_a_call = [&] {
+    std::size_t bytes = 1;
+    EXPECT_EQ(sparse.call("cusparseSpGEMM_compute", sparse.handle(), none, none, none, first,
+                          second, none, third, none, none, product, &bytes, none),
+              0);
+    EXPECT_EQ(bytes, 0U);
+    std::int64_t rows = 0, columns = 0, elements = 0;
+    sparse.call("cusparseSpMatGetSize", third, &rows, &columns, &elements);
+    return elements;
+  };
+  // The first call asks for the size of the work space alone.
+  EXPECT_EQ(elements_after_a_call(), 0);
+  EXPECT_EQ(elements_after_a_call(), 4);
   EXPECT_EQ(sparse.call("cusparseSpGEMM_copy", sparse.handle(), none, none, none, first, second,
                         none, third, none, none, none),
             0);
   EXPECT_EQ(c.ends, (Numbers{0, 2, 2, 4}));
   EXPECT_EQ(c.columns, (Numbers{1, 2, 0, 2}));
+  sparse.call("cusparseSpGEMM_destroyDescr", product);
   for (void* one : {first, second, third}) sparse.call("cusparseDestroySpMat", one);
 }
 

@@ -44,6 +44,27 @@ TEST(CachingAllocator, HoldsABlockThatAnotherStreamUses) {
   EXPECT_EQ(allocator.statistics().reserved_bytes.current, (60_MiB).count);
 }
 
+// A CUDA graph's blocks and the others lie in segments of their own, of 30 MiB each.
+TEST(CachingAllocator, KeepsAPrivatePoolFromTheUsualOne) {
+  InstantDevice device;
+  CachingAllocator allocator({}, {.total = 1_GiB}, device);
+  const auto reserved = [&] { return Bytes{allocator.statistics().reserved_bytes.current}; };
+  allocator.free(*allocator.allocate(30_MiB, default_stream));
+  const MemoryBlockId of_graph = *allocator.allocate(30_MiB, default_stream, 2);
+  EXPECT_EQ(reserved(), 60_MiB);
+  allocator.free(of_graph);
+  allocator.empty_cache();
+  EXPECT_EQ(reserved(), 30_MiB);
+  allocator.allocate(30_MiB, default_stream, 2);
+  EXPECT_EQ(reserved(), 30_MiB);
+  allocator.free(*allocator.allocate(30_MiB, default_stream, 1));
+  EXPECT_EQ(reserved(), 60_MiB);
+  allocator.empty_cache(2);
+  EXPECT_EQ(reserved(), 60_MiB);
+  allocator.empty_cache(1);
+  EXPECT_EQ(reserved(), 30_MiB);
+}
+
 // 100 MiB are cached for another stream; the request for 950 MiB of 1 GiB fits only without them.
 TEST(CachingAllocator, TriesAgainWithoutTheCache) {
   InstantDevice device;

@@ -55,6 +55,9 @@ def _build(torch, library):
 
 def _tell_version(torch):
     log.line("torch", torch.__version__, torch.version.cuda)
+    settings = os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF")
+    if settings:  # a call of the script may change them
+        log.line("allocator", " ".join(settings.split()))
 
 
 def _allow_forks(torch):

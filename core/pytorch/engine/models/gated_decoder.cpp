@@ -558,7 +558,8 @@ struct LayerTurns {
   Tensors full, sliding;
 };
 
-/// Gemma 3: a rotary embedding for each type of layer.
+/// Gemma 3: a rotary embedding for each type of layer. transformers goes through a set of names,
+/// whose order depends on Python's hash seed; this is the order of PYTHONHASHSEED=0.
 LayerTurns turns_by_type(Session& s, const Context& context, Module& rotary, const Tensor& hidden,
                          const Tensor& positions) {
   LayerTurns turns;
@@ -566,11 +567,11 @@ LayerTurns turns_by_type(Session& s, const Context& context, Module& rotary, con
     return call(s, rotary, {hidden, positions, rotary.buffer(frequencies)});
   };
   const auto types = context->config.find("layer_types");
-  for (std::size_t i = 0; types && i < types->size(); ++i) {
-    const bool slides = (*types)[i].string() == "sliding_attention";
-    if (slides && turns.sliding.empty()) turns.sliding = turn("sliding_attention_inv_freq");
-    if (!slides && turns.full.empty()) turns.full = turn("full_attention_inv_freq");
-  }
+  bool is_full = false, slides = false;
+  for (std::size_t i = 0; types && i < types->size(); ++i)
+    ((*types)[i].string() == "sliding_attention" ? slides : is_full) = true;
+  if (is_full) turns.full = turn("full_attention_inv_freq");
+  if (slides) turns.sliding = turn("sliding_attention_inv_freq");
   return turns;
 }
 

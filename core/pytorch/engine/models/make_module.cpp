@@ -24,6 +24,9 @@ std::string_view parent_name(std::string_view name) {
   return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
 }
 
+/// Names of a rotary embedding's buffers, behind the type of layers that they are for, if any.
+constexpr std::string_view frequencies_name = "inv_freq", original_name = "original_inv_freq";
+
 /// Inverse frequencies as transformers computes them.
 using Frequencies = Tensor (*)(Session& s, std::int64_t count);
 
@@ -99,6 +102,7 @@ class TreeBuilder {
       replaced.push_back(allocate(s_, like(first), first.sizes()));
     }
     for (const ModelBuffer* buffer : table.buffers) add_buffer(*buffer);
+    make_frequencies_again(table);
   }
 
   Tensor fresh(const Shape& shape, Dtype dtype) {
@@ -124,13 +128,21 @@ class TreeBuilder {
   }
 
   Tensor make_buffer(Module& module, const std::string& name, const ModelBuffer& buffer) {
-    if (!frequencies_ || buffer.dtype != Dtype::float32) return fresh(buffer.shape, buffer.dtype);
-    if (name == "inv_freq") return frequencies_(s_, buffer.shape.at(0));
-    if (name != "original_inv_freq") return fresh(buffer.shape, buffer.dtype);
-    Tensor original = clone(s_, module.buffer("inv_freq"));
-    // PreTrainedModel._init_weights makes them again and copies them in.
-    frequencies_(s_, buffer.shape.at(0));
-    return original;
+    const bool are_frequencies =
+        frequencies_ && buffer.dtype == Dtype::float32 && name.ends_with(frequencies_name);
+    if (!are_frequencies) return fresh(buffer.shape, buffer.dtype);
+    if (!name.ends_with(original_name)) return frequencies_(s_, buffer.shape.at(0));
+    const std::string type = name.substr(0, name.size() - original_name.size());
+    return clone(s_, module.buffer(type + std::string(frequencies_name)));
+  }
+
+  /// PreTrainedModel._init_weights makes them again and copies them in, of one type of layers after
+  /// the other. Python lets go of one when it has the next.
+  void make_frequencies_again(const Table& table) {
+    Tensor last;
+    for (const ModelBuffer* buffer : table.buffers)
+      if (frequencies_ && buffer->dtype == Dtype::float32 && buffer->name.ends_with(original_name))
+        last = frequencies_(s_, buffer->shape.at(0));
   }
 
   Session& s_;
@@ -161,14 +173,27 @@ void give_forwards(const Context& context, Module& module) {
     module.forward = row->make(context, module);
 }
 
-/// Null: of a type that is not followed, or of several types.
-Frequencies frequencies_of(const ModelConfig& config) {
-  const std::optional<JsonValue> rope = config.find("rope_parameters");
-  if (!rope || !rope->is_object()) return nullptr;
-  const std::optional<JsonValue> type = rope->find("rope_type");
+/// Null: of a type that is not followed.
+Frequencies frequencies_of_type(const JsonValue& parameters) {
+  if (!parameters.is_object()) return nullptr;
+  const std::optional<JsonValue> type = parameters.find("rope_type");
   if (!type || !type->is_string()) return nullptr;
   if (type->string() == "yarn") return yarn_inverse_frequencies;
   return type->string() == "default" ? default_inverse_frequencies : nullptr;
+}
+
+/// Null: of a type that is not followed, or not the same for all types of layers.
+Frequencies frequencies_of(const ModelConfig& config) {
+  const std::optional<JsonValue> rope = config.find("rope_parameters");
+  if (!rope || !rope->is_object()) return nullptr;
+  if (rope->find("rope_type")) return frequencies_of_type(*rope);
+  Frequencies all = nullptr;
+  for (const auto& [layers, parameters] : rope->members()) {
+    const Frequencies one = frequencies_of_type(parameters);
+    if (!one || (all && all != one)) return nullptr;
+    all = one;
+  }
+  return all;
 }
 
 void check_liger(const ModelContext& context) {
