@@ -163,11 +163,10 @@ Tensor index_put_(Session& s, Tensor self, Tensors indices, Tensor values) {
     return {Tensor(), index(in, gradients[0], saved_indices(in, me, count))};
   };
   const NodeRef node = make_node(s, "IndexPutBackward0", {&self, &values}, formula);
-  if (node) {
-    ++self->version;
+  if (node)
     for (std::size_t i = 0; i < indices.size(); ++i)
       node->save_listed(s, "indices", static_cast<std::int32_t>(i), indices[i]);
-  }
+  ++self->version;
   dispatched(s, index_put_in_place_op, with_indices(self, indices, values), Tensors{self});
   set_history(s, self, node);
   return self;
