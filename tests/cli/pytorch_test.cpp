@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <tuple>
 
 #include "tests/cli/program.h"
 
@@ -68,6 +69,37 @@ TEST_F(Pytorch, ASequenceLongerThanTheTableOfPositionsIsRefused) {
         " --model config.json --runtime fsdp2 --cluster h100_sxm --world 4 --seq 1024");
     EXPECT_EQ(outcome.code, 2);
     EXPECT_THAT(outcome.errors, HasSubstr("--seq: the model has 512 positions, got 1024 tokens"));
+  }
+}
+
+// accelerate sends each parameter from rank 0, and puts its shard on the host. Recorded on two
+// simulated H100s: torch 2.15.0, accelerate 1.15.0, AdamW, clipping, 2 x 64 tokens, on 2026-11-30.
+// There ids and labels were one tensor: 1,024 bytes less than here.
+TEST_F(Pytorch, ShardsThatAreOffloadedAreNeverAllOnTheDevice) {
+  workplace_.write("config.json",
+                   R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
+ "vocab_size": 1003, "hidden_size": 1024, "intermediate_size": 2816, "num_hidden_layers": 12,
+ "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256,
+ "tie_word_embeddings": false})");
+  for (const auto& [efficient, allocated, reserved] :
+       {std::tuple{"true", 187'820'032, 310'378'496},
+        std::tuple{"false", 190'965'760, 327'155'712}}) {
+    workplace_.write(
+        "accelerate.yaml",
+        std::string("compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\n"
+                    "mixed_precision: bf16\nnum_machines: 1\nnum_processes: 2\nfsdp_config:\n"
+                    "  fsdp_version: 2\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
+                    "  fsdp_transformer_layer_cls_to_wrap: LlamaDecoderLayer\n"
+                    "  fsdp_offload_params: true\n  fsdp_reshard_after_forward: true\n"
+                    "  fsdp_cpu_ram_efficient_loading: ") +
+            efficient + "\n");
+    const Json got = answer(
+        "simulate --accelerate accelerate.yaml --model config.json --batch 2 --seq 64 --clip 1 "
+        "--attention flash --cluster h100_sxm");
+    for (const Json& step : got["steps"]) {
+      EXPECT_EQ(step["memory"]["peak_allocated_bytes"], allocated + 1024) << efficient;
+      EXPECT_EQ(step["memory"]["peak_reserved_bytes"], reserved) << efficient;
+    }
   }
 }
 

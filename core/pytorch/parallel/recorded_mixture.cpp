@@ -1,5 +1,7 @@
 #include "core/pytorch/parallel/recorded_mixture.h"
 
+#include "core/pytorch/parallel/training_phases.h"
+
 namespace shardscope::eager::parallel {
 namespace {
 
@@ -11,23 +13,6 @@ void name_groups(ScheduleRecorder& recorder, const ProcessGroups& groups,
     for (const MeshAxis& axis : mesh->axes())
       if (const ProcessGroup& group = mesh->group(axis.name); group.id != 0)
         recorder.name_group(group, axis.name);
-}
-
-void begin_phase_after(ScheduleRecorder& recorder, MixtureTraining& training, Moment moment,
-                       int micro_batch) {
-  const MixtureSettings& settings = training.settings();
-  const bool last = micro_batch + 1 == settings.micro_batches;
-  if (moment == Moment::start) recorder.begin_phase(Phase::forward, 0);
-  if (moment == Moment::loss) recorder.begin_phase(Phase::backward, micro_batch);
-  if (moment == Moment::backward && !last) recorder.begin_phase(Phase::forward, micro_batch + 1);
-  if (moment == Moment::backward && last) {
-    recorder.note_gradients(training.parameters());
-    recorder.begin_phase(settings.clips ? Phase::clip : Phase::optimizer, 0);
-  }
-  if (moment == Moment::clip) recorder.begin_phase(Phase::optimizer, 0);
-  if (moment == Moment::step)
-    for (const Tensor& state : training.optimizer_states())
-      recorder.name_buffer(state, MemoryCategory::optimizer_states, "optimizer states");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/pytorch/parallel/recorded_mixture.h"
+#include "core/pytorch/parallel/training_phases.h"
 
 namespace shardscope::eager::parallel {
 namespace {
@@ -14,25 +15,6 @@ void name_groups(ScheduleRecorder& recorder, const ProcessGroups& groups, const 
   for (const MeshAxis& axis : mesh.axes())
     if (const ProcessGroup& group = mesh.group(axis.name); group.id != 0)
       recorder.name_group(group, axis.name);
-}
-
-void begin_phase_after(ScheduleRecorder& recorder, ParallelTraining& training, Moment moment,
-                       int micro_batch) {
-  const ParallelSettings& settings = training.settings();
-  const bool last = micro_batch + 1 == settings.micro_batches;
-  if (moment == Moment::start) recorder.begin_phase(Phase::forward, 0);
-  if (moment == Moment::loss) recorder.begin_phase(Phase::backward, micro_batch);
-  if (moment == Moment::backward && !last) recorder.begin_phase(Phase::forward, micro_batch + 1);
-  if (moment == Moment::backward && last) {
-    recorder.note_gradients(training.parameters());
-    recorder.begin_phase(settings.clips ? Phase::clip : Phase::optimizer, 0);
-  }
-  if (moment == Moment::clip) recorder.begin_phase(Phase::optimizer, 0);
-  if (moment == Moment::step) {
-    for (const Tensor& state : training.optimizer_states())
-      recorder.name_buffer(state, MemoryCategory::optimizer_states, "optimizer states");
-    recorder.begin_phase(Phase::zero_grad, 0);
-  }
 }
 
 /// What comes between a stage's forwards and backwards belongs to the one before.
@@ -98,6 +80,7 @@ Schedule recorded_training(const ParallelSettings& settings, const RankPlace& pl
         [&](Moment moment, int micro_batch) {
           tell();
           begin_phase_after(recorder, training, moment, micro_batch);
+          if (moment == Moment::step) recorder.begin_phase(Phase::zero_grad, 0);
         },
         [&](const char* what, int stage, int micro_batch) {
           tell();

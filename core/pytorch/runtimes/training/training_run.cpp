@@ -208,10 +208,11 @@ void to_empty(Session& s, Module& module, bool distributed) {
     if (own.tensor) own.tensor = fresh(own.tensor);
 }
 
-/// Every parameter whole on the device, sent by rank 0, and its shard beside it; then the buffers.
+/// Every parameter whole on the device, sent by rank 0, and its shard beside it, which goes to the
+/// host where FSDP2 offloads; then the buffers.
 /// Source: accelerate 1.15.0 utils/fsdp_utils.py, fsdp2_load_full_state_dict.
 void load_from_rank_0(Session& s, Module& root, const shardscope::Model& described,
-                      const ProcessGroup& world) {
+                      const ProcessGroup& world, bool offloads) {
   const std::map<std::string, std::int64_t> whole = whole_elements(described);
   for (const NamedParameter& p : named_parameters_of(root)) {
     const Like kind{p.tensor().dtype(), s.settings.device};
@@ -221,7 +222,8 @@ void load_from_rank_0(Session& s, Module& root, const shardscope::Model& describ
       name.erase(name.find(wrapper), wrapper.size());
     const Tensor full = empty(s, {whole.at(name)}, kind);
     broadcast(s, world, full, 0);
-    p.tensor().set_data(allocate_strided(s, kind, p.tensor().sizes(), p.tensor().strides()));
+    const Tensor shard = allocate_strided(s, kind, p.tensor().sizes(), p.tensor().strides());
+    p.tensor().set_data(offloads ? to(s, shard, {.device = Device::cpu}) : shard);
   }
   for (Module* module : modules_of(root))
     for (Module::NamedTensor& own : module->buffers)
@@ -233,7 +235,11 @@ void load_from_rank_0(Session& s, Module& root, const shardscope::Model& describ
 void fill_from_meta(Session& s, ParallelModel& model, const shardscope::Model& described,
                     const TrainingSetup& setup, const ProcessGroup& world) {
   const NoGrad no_grad(s);
-  if (setup.loads_from_rank_0) return load_from_rank_0(s, model.module(), described, world);
+  if (setup.loads_from_rank_0) {
+    const auto* settings = std::get_if<Fsdp2Setup>(&setup.runtime);
+    const bool offloads = settings != nullptr && settings->offload.has_value();
+    return load_from_rank_0(s, model.module(), described, world, offloads);
+  }
   auto* const fsdp2 = dynamic_cast<Fsdp2Model*>(&model);
   to_empty(s, model.module(), fsdp2 != nullptr);
   if (fsdp2 != nullptr) fsdp2->sharded().reset_sharded_params();
