@@ -86,14 +86,20 @@ void RecordedBlocks::go_to_pool(std::uint16_t pool) {
   schedule_.program.marks.push_back({.what = names_.name(private_pool_mark), .number = pool});
 }
 
+RecordedBlocks::Moment RecordedBlocks::moment_of(const LogLine& line) {
+  const RecordedThread& thread = threads_.of(line.thread);
+  return {.thread = line.thread, .last_begun = thread.last_begun, .running = thread.running.size()};
+}
+
 void RecordedBlocks::tell_device(const LogLine& line) {
-  is_refused_ = line.kind == LogKind::malloc && line.text(2) == "0";
+  refused_.reset();
+  if (line.kind == LogKind::malloc && line.text(2) == "0") refused_ = moment_of(line);
 }
 
 /// What torch gives back by itself, our model of its allocator gives back by itself, too.
 void RecordedBlocks::give_back(const LogLine& line) {
   const std::uint16_t pool = pool_of(line);
-  if (pool == 0 && (is_refused_ || collects_garbage_)) return;
+  if (pool == 0 && (refused_ == moment_of(line) || collects_garbage_)) return;
   writer_.add(HostActionKind::empty_cache, 0, pool);
 }
 

@@ -1,7 +1,9 @@
 // Blocks of torch's caching allocator in a recording, and what they are for.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -24,14 +26,17 @@ class RecordedBlocks {
                  RecordedStreams& streams, RecordedThreads& threads)
       : schedule_(schedule), writer_(writer), names_(names), streams_(streams), threads_(threads) {}
 
-  /// Of lines `alloc`, `free`, `uses`, `malloc` and `oom`, `segment_free`, `allocator`, `purpose`.
+  /// Of lines `alloc`, `free`, `uses` and `purpose`.
   void allocate(const LogLine& line);
   void free(const LogLine& line);
   void use(const LogLine& line);
-  void tell_device(const LogLine& line);
-  void give_back(const LogLine& line);
-  void tell_settings(const LogLine& line);
   void tell_purpose(const LogLine& line);
+  /// Of `malloc` and `oom`: whether the device has memory.
+  void tell_device(const LogLine& line);
+  /// Of `segment_free`: a cache that was emptied, but where torch gives back by itself.
+  void give_back(const LogLine& line);
+  /// Of `allocator`.
+  void tell_settings(const LogLine& line);
   /// What only the end of the log tells, after the streams' end: what communicates, and cuBLAS's
   /// workspace, which stays.
   void finish();
@@ -43,6 +48,16 @@ class RecordedBlocks {
     std::uint64_t serial;
   };
 
+  /// Between what calls a thread is. Where the device refuses memory, torch gives back what it can
+  /// and tries again at once.
+  struct Moment {
+    int thread = 0;
+    std::uint64_t last_begun = 0;
+    std::size_t running = 0;
+    bool operator==(const Moment&) const = default;
+  };
+
+  Moment moment_of(const LogLine& line);
   std::uint16_t pool_of(const LogLine& line);
   void go_to_pool(std::uint16_t pool);
 
@@ -55,7 +70,7 @@ class RecordedBlocks {
   std::vector<Birth> born_;                                ///< by buffer
   std::unordered_map<std::int64_t, std::uint16_t> pools_;  ///< private ones, by torch's number
   std::uint16_t pool_ = 0;                                 ///< of the block before
-  bool is_refused_ = false;        ///< the device has no memory: torch gives back what it can
+  std::optional<Moment> refused_;                          ///< when the device had no memory
   bool collects_garbage_ = false;  ///< torch gives back when it reserves much
 };
 

@@ -329,18 +329,18 @@ std::optional<DeviceWork> triangular_of(const RecordedCall& call) {
     return std::nullopt;
   if (call.inputs.size() < 2 || call.outputs.empty()) return std::nullopt;
   const RecordedTensor& matrix = call.inputs[has_columns_first ? 1 : 0];
-  const RecordedTensor& columns = call.inputs[has_columns_first ? 0 : 1];
+  const RecordedTensor& result = call.outputs.front();  // which has the sizes of broadcast batches
   const std::int64_t n = matrix.sizes.empty() ? 0 : matrix.sizes.back();
   if (n <= 0 || matrix.elements() <= 0) return std::nullopt;
   const std::int64_t matrices = std::max<std::int64_t>(1, matrix.elements() / n / n);
   const MatmulShape product = possible({.batch = matrices,
-                                        .m = columns.elements() / n / matrices,
+                                        .m = result.elements() / n / matrices,
                                         .n = n,
                                         .k = std::max<std::int64_t>(1, n / 2)});
   return DeviceWork{.kind = WorkKind::matmul,
                     .dtype = matrix.dtype,
                     .matmul = product,
-                    .bytes = matrix.bytes() + columns.bytes() + call.outputs.front().bytes(),
+                    .bytes = matrix.bytes() + result.bytes() * 2,
                     .flops = flops_of(product)};
 }
 

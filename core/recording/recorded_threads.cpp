@@ -43,6 +43,7 @@ void RecordedThreads::begin(const LogLine& line) {
     owners_of_forward_[sequence] = thread.modules.back();
   }
   if (!thread.running.empty()) thread.running.back().has_inner = true;
+  thread.last_begun = one.serial;
   thread.running.push_back(std::move(one));
 }
 

@@ -38,6 +38,7 @@ struct RecordedThread {
   int tuning = 0;                    ///< benchmarks of kernels, one inside the other
   bool plays_graph = false;          ///< what it launches was captured
   bool has_issued_graph = false;
+  std::uint64_t last_begun = 0;  ///< serial of the call that began last
 
   void play_graph(bool plays) {
     plays_graph = plays;

@@ -40,7 +40,8 @@ enum class HostActionKind : std::uint8_t {
   wait_event,     ///< what the lane gets from here on comes after `subject`, an event
   host_wait,      ///< the host waits for `subject`, an event
   host_sync,      ///< the host waits for all that the lane has
-  empty_cache,    ///< gives back what the allocator holds and nobody uses
+  empty_cache,    ///< gives back what the allocator holds and nobody uses in `subject`, a private
+                  ///< pool (private_pool.h); 0: in the usual one
   mark,           ///< passes `subject`, a mark
   repeat,         ///< does what follows up to `again` `subject` times: dispatches, and allocations
                   ///< and frees of one of a buffer's copies at a time

@@ -139,7 +139,8 @@ bool PresentGroups::move_by(const GroupValues& factors) const {
 ScaledStep where_moved(const PresentGroups& present, ScaledStep step) {
   GroupValues ones;
   ones.fill(1);
-  return [present, unmoved = step(ones), step = std::move(step)](const GroupValues& factors) {
+  const Duration unmoved = step(ones);
+  return [present, unmoved, step = std::move(step)](const GroupValues& factors) {
     return present.move_by(factors) ? step(factors) : unmoved;
   };
 }

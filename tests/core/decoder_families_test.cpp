@@ -1,5 +1,6 @@
 // Decoders beside Llama and GPT-2, and both releases of transformers. Expectations: worked out from
 // the published figures and formulas beside them.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +10,7 @@
 #include "core/model/config_text.h"
 #include "core/model/huggingface.h"
 #include "core/model/natural_order.h"
+#include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/models/make_module.h"
 #include "tests/core/complaint.h"
 #include "tests/core/operator_log.h"
@@ -415,6 +417,37 @@ TEST(Gemma3, MakesTheFrequenciesOfEachTypeOfLayersTwice) {
   EXPECT_EQ(std::ranges::count_if(
                 lives, [&](const auto& life) { return has_frequencies(life) && life.freed < 0; }),
             4);
+}
+
+// The layers slide first, but Python's set of both names has full_attention first, with
+// PYTHONHASHSEED=0: angles of 1e6 and 1e4 are made in this order.
+TEST(Gemma3, TurnsOfFullLayersAreMadeFirst) {
+  eager::OperatorLog log;  // outlives the tensors that it is told of
+  eager::Session s;
+  const JsonValue config = parsed(
+      R"({"model_type": "gemma3_text", "vocab_size": 100, "hidden_size": 96, "head_dim": 32,
+      "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 4,
+      "num_key_value_heads": 2, "sliding_window_pattern": 2})");
+  const Model model = model_of_config(config);
+  const auto module = eager::make_module(s, model, config, eager::usual_settings(model));
+  s.observe(log);
+  eager::Module& rotary = module->child("model").child("rotary_emb");
+  const auto full =
+      fmt::format(" {} ", log.number(*rotary.buffer("full_attention_inv_freq").storage()));
+  const auto sliding =
+      fmt::format(" {} ", log.number(*rotary.buffer("sliding_attention_inv_freq").storage()));
+  const auto ids = eager::empty(s, {1, 8}, {Dtype::int64, eager::Device::cuda});
+  eager::call(s, *module, {ids, {}, {}});
+  const auto first_use = [&](const std::string& number) {
+    return std::ranges::find_if(log.rows(),
+                                [&](const std::string& row) {
+                                  return row.substr(0, row.find("->")).find(number) !=
+                                         std::string::npos;
+                                }) -
+           log.rows().begin();
+  };
+  EXPECT_LT(first_use(full), first_use(sliding));
+  EXPECT_LT(first_use(sliding), static_cast<std::ptrdiff_t>(log.rows().size()));
 }
 
 }  // namespace

@@ -205,8 +205,6 @@ TEST(WorkOf, ARecurrentNetworkHasProductsForEachStep) {
   EXPECT_TRUE(gru("f32[100,7,16]").persistent);
 }
 
-// 6 images of 4 channels, 10 x 10: 2400 numbers. Read for the statistics, read again and written; a
-// backward reads two tensors twice and writes one. One block for each channel.
 // 3 matrices of 512 x 512 with 100 columns each: 3 * 512 * 512 * 100 flops, as LAPACK counts trsm.
 // From the right side, and where the columns come first, it is the same.
 TEST(WorkOf, ATriangularSystemHasTheFlopsOfHalfAProduct) {
@@ -226,9 +224,16 @@ TEST(WorkOf, ATriangularSystemHasTheFlopsOfHalfAProduct) {
   EXPECT_EQ(
       work("aten.triangular_solve.default", "f32[3,512,100];f32[3,512,512];True;True;False").matmul,
       left.matmul);
+  // Columns that all matrices share, and a matrix that all columns share.
+  EXPECT_EQ(work("aten.linalg_solve_triangular.default", "f32[3,512,512];f32[512,100]").matmul,
+            left.matmul);
+  EXPECT_EQ(work("aten.linalg_solve_triangular.default", "f32[512,512];f32[3,512,100]").flops,
+            left.flops);
   EXPECT_EQ(work("aten.linalg_solve_triangular.default", "f32[0,0];f32[0,4]").flops.count, 0);
 }
 
+// 6 images of 4 channels, 10 x 10: 2400 numbers. Read for the statistics, read again and written; a
+// backward reads two tensors twice and writes one. One block for each channel.
 TEST(WorkOf, BatchNormalizationReadsTwice) {
   const auto work = [](const char* name, const char* inputs, const char* outputs) {
     return work_of(recorded_call(name, inputs, outputs), 1);
@@ -439,6 +444,9 @@ TEST_F(RecordingTest, TheScriptEmptiesTheCacheWhereTorchDoesNotDoItByItself) {
   EXPECT_EQ(times("0\tmalloc\t(nil)\t64\t0\n" + freed), 0u);
   EXPECT_EQ(times("0\tmalloc\t(nil)\t64\t0\n" + freed + "0\tmalloc\t0x7\t64\t1\n" + freed), 1u);
   EXPECT_EQ(times("0\tmalloc\t-1\t64\t0\n0\toom\t0\t64\t0\n" + freed), 1u);
+  // A library's own memory: torch does not try again.
+  EXPECT_EQ(times("0\tmalloc\t(nil)\t64\t0\n" + std::string(one_product) + freed), 1u);
+  EXPECT_EQ(times("1\tmalloc\t(nil)\t64\t0\n" + freed), 1u);
   EXPECT_EQ(times("0\tallocator\tgarbage_collection_threshold:0.8\n" + freed), 0u);
 }
 

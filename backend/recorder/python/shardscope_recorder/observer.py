@@ -55,7 +55,8 @@ def _build(torch, library):
 
 def _tell_version(torch):
     log.line("torch", torch.__version__, torch.version.cuda)
-    settings = os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF")
+    knows_both = hasattr(torch._C, "_accelerator_setAllocatorSettings")  # and the newer name comes first
+    settings = (knows_both and os.environ.get("PYTORCH_ALLOC_CONF")) or os.environ.get("PYTORCH_CUDA_ALLOC_CONF")
     if settings:  # a call of the script may change them
         log.line("allocator", " ".join(settings.split()))
 
