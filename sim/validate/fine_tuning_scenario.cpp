@@ -571,7 +571,8 @@ class Builder {
     loop.batch = *row_.micro_batch;
     loop.length = *row_.seq;
     loop.micro_batches = micro_batches_of(row_, stack_);
-    loop.syncs_once = true;
+    loop.syncs_once = !stack_.reduces_every_micro_batch ||
+                      !std::holds_alternative<eager::Fsdp2Setup>(setup().runtime);
     loop.loss = stack_.loss_in_model ? eager::LossPlace::in_model : eager::LossPlace::after_model;
     loop.clips = !stack_.pure;
     loop.scales_loss = stack_.unsloth && in_float16(row_);

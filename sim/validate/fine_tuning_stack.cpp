@@ -100,7 +100,8 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .dropout = 0.05,
       .double_quantization = true,
       .storage = Dtype::bfloat16,
-      .flash_for_eager = true},  // gpt-oss: attn_implementation, FlashAttention 3 of the Hub
+      .flash_for_eager = true,  // gpt-oss: attn_implementation, FlashAttention 3 of the Hub
+      .reduces_every_micro_batch = true},  // its FSDP2 examples are of August 2025
      {.repository = "pytorch/torchtune",
       .document = "recipes/configs",
       .targets = "q_proj+v_proj+o_proj+gate_proj+up_proj+down_proj",

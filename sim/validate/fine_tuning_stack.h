@@ -52,6 +52,8 @@ struct FineTuningStack {
   bool flash_for_eager = false;
   bool reentrant = false;             ///< transformers' checkpointing until 2024
   bool traced_without_masks = false;  ///< transformers until 4.52, in compiled training
+  /// accelerate until 1.10: its no_sync does nothing under FSDP2 (Accelerator.no_sync of 1.11).
+  bool reduces_every_micro_batch = false;
   /// DeepSpeed's buckets, elements; 0: its own defaults. Of ZeRO-3 they follow the hidden size
   /// ("auto").
   std::int64_t zero_bucket = 0;
