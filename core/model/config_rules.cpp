@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "core/base/utf8.h"
 
@@ -36,7 +37,12 @@ std::vector<std::string> layer_types_of(const ConfigReader& config,
                                         const std::function<bool(std::int64_t)>& slides) {
   std::set<std::string> types;
   if (const auto given = config.find("layer_types")) {
-    for (const JsonValue& type : given->elements()) types.insert(type.string());
+    for (const JsonValue& type : given->elements()) {
+      const std::string name = type.string() == "attention" ? "full_attention" : type.string();
+      if (name != "full_attention" && name != "sliding_attention")
+        throw type.error(fmt::format("rotary embeddings of \"{}\" are not known", shown(name)));
+      types.insert(name);
+    }
     return {types.begin(), types.end()};
   }
   const std::int64_t layers = config.layers({"num_hidden_layers"});
@@ -106,6 +112,13 @@ void rename_to_longrope(ConfigFields& fields) {
   if (!scaling.is_object() || !scaling.contains("type")) return;
   if (scaling["type"] == "su" || scaling["type"] == "yarn") scaling["type"] = "longrope";
   fields.set("rope_scaling", scaling.dump());
+}
+
+void check_rope_parameters(const ConfigReader& config) {
+  const auto rope = config.find("rope_parameters");
+  if (!rope) return;
+  for (const auto& [type, parameters] : rope->members())
+    if (!parameters.is_null()) parameters.members();
 }
 
 void check_layer_types(const ConfigReader& config, std::string_view further_type) {

@@ -35,7 +35,8 @@ void fill_layer_types(ConfigFields& fields, const std::function<bool(std::int64_
 std::vector<std::string> layer_types_of(const ConfigReader& config,
                                         const std::function<bool(std::int64_t)>& slides);
 
-/// Where the base of a type's rotary embedding stands in older configs, and else what it is (JSON).
+/// The key of the base of a rotary embedding in older configs, and the base (JSON) without that
+/// key.
 struct ThetaRule {
   std::string_view key;
   std::string_view otherwise;
@@ -44,8 +45,11 @@ struct ThetaRule {
 /// convert_rope_params_to_dict of Gemma 3 and OLMo 3.
 void fill_rope_by_type(ConfigFields& fields, const ThetaRule& full, const ThetaRule& sliding);
 
-/// layer_types, where given, is one known name for each layer: a type of attention, or the further
-/// one.
+/// rope_parameters, where given, is an object of one object for each type of layer.
+void check_rope_parameters(const ConfigReader& config);
+
+/// layer_types, where given, is one known name for each layer: a type of attention, or
+/// `further_type`.
 void check_layer_types(const ConfigReader& config, std::string_view further_type = {});
 /// What the native runtime lacks of a config with use_sliding_window; empty: nothing.
 std::string why_windowed(const ConfigReader& config);

@@ -8,6 +8,9 @@ namespace shardscope {
 namespace {
 
 void build_exaone4(const ConfigReader& config, Model& model) {
+  if (!config.find("layer_types") && !config.find("sliding_window"))
+    throw config.error("sliding_window", "sliding_window is null, and layer_types is missing",
+                       "give layer_types, one for each layer");
   build_gated_decoder(config,
                       {.name = "Exaone4",
                        .query_key_norms = QueryKeyNorms::each_head,
@@ -17,10 +20,9 @@ void build_exaone4(const ConfigReader& config, Model& model) {
                       model);
 }
 
-/// Every fourth layer sees all; without a window layer_types has to be given.
+/// Every fourth layer sees all.
 void complete_exaone4(ConfigFields& fields, TransformersVersion) {
   if (!fields.is_null("layer_types")) return;
-  if (fields.is_null("sliding_window")) fields.set("sliding_window_pattern", "0");
   const std::int64_t pattern = fields.integer("sliding_window_pattern", 1);
   fill_layer_types(fields, [&](std::int64_t layer) { return (layer + 1) % pattern != 0; });
 }

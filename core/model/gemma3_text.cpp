@@ -22,14 +22,6 @@ std::function<bool(std::int64_t)> slides_of(const ConfigReader& config) {
   return [pattern](std::int64_t layer) { return slides(layer, pattern); };
 }
 
-/// Parameters for each type of layer are an object of objects.
-void check_rope_parameters(const ConfigReader& config) {
-  const auto rope = config.find("rope_parameters");
-  if (!rope) return;
-  for (const auto& [type, parameters] : rope->members())
-    if (!parameters.is_null()) parameters.members();
-}
-
 void build_gemma3(const ConfigReader& config, Model& model) {
   const auto both_ways = config.find("use_bidirectional_attention");
   if (both_ways && both_ways->is_boolean() && both_ways->boolean())

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,6 +58,20 @@ std::int64_t key_value_heads(const ConfigReader& config, std::int64_t layer, boo
   return same_values ? config.optional_size("num_global_key_value_heads").value_or(usual) : usual;
 }
 
+/// The key that says what layers of full attention have of their own.
+std::string_view key_of_full_layers(const ConfigReader& config, std::string_view otherwise) {
+  return config.find("per_layer_config") ? "per_layer_config" : otherwise;
+}
+
+/// Of an input of its own for each layer; 0: there is none.
+std::int64_t own_width(const ConfigReader& config) {
+  constexpr std::string_view key = "hidden_size_per_layer_input";
+  const std::int64_t width = config.integer(key);
+  if (width < 0 || width > most_of_a_size)
+    throw config.error(key, fmt::format("expected 0 to {}, got {}", most_of_a_size, width));
+  return width;
+}
+
 /// Whether the layer reads another one's keys and values.
 bool reads_others_keys(const ConfigReader& config, std::int64_t layer) {
   return layer >= config.layers({"num_hidden_layers"}) - config.integer("num_kv_shared_layers");
@@ -68,6 +83,28 @@ std::vector<std::string> types_of(const ConfigReader& config) {
   for (std::int64_t layer = 0; layer < layers; ++layer)
     if (slides_in(config, layer)) return {"full_attention", "sliding_attention"};
   return {"full_attention"};
+}
+
+struct LayerHeads {
+  std::int64_t layer, heads, kv_heads, head_dim;
+};
+
+/// Layers of a type have heads of one size, which rotation halves, and groups of whole heads.
+void check_layer(const ConfigReader& config, const LayerHeads& l) {
+  if (l.heads % l.kv_heads != 0)
+    throw config.error(key_of_full_layers(config, "num_global_key_value_heads"),
+                       fmt::format("{} heads do not divide over {} key and value heads of layer {}",
+                                   l.heads, l.kv_heads, l.layer));
+  const std::string_view key = key_of_full_layers(config, "global_head_dim");
+  if (l.head_dim % 2 != 0)
+    throw config.error(
+        key, fmt::format("heads of layer {} have {} elements, an odd number", l.layer, l.head_dim));
+  if (!config.find("per_layer_config")) return;
+  const std::int64_t own =
+      of_layer(config, l.layer, "head_dim").value_or(config.size({"head_dim"}));
+  if (own != l.head_dim)
+    throw config.error(key, fmt::format("layer {} has heads of {} elements, others of its type {}",
+                                        l.layer, own, l.head_dim));
 }
 
 void add_norm_of(Model& model, const std::string& name, std::int64_t width) {
@@ -82,6 +119,8 @@ void build_attention(const ConfigReader& config, const std::string& attention,
   const bool same_values = full && config.flag("attention_k_eq_v");
   const std::int64_t head = full ? full_head_dim(config) : config.size({"head_dim"});
   const std::int64_t kv_heads = key_value_heads(config, shape.layer, same_values);
+  check_layer(config,
+              {.layer = shape.layer, .heads = shape.heads, .kv_heads = kv_heads, .head_dim = head});
   const auto project = [&](const char* part, std::int64_t in, std::int64_t out) {
     add_linear(model, attention + part, {.in = in, .out = out, .bias = bias},
                shape.standard_deviation);
@@ -107,6 +146,7 @@ void build_feed_forward(const ConfigReader& config, const std::string& layer,
 void build_experts(const ConfigReader& config, const std::string& layer, const FeedForward& shape,
                    Model& model) {
   const std::int64_t experts = config.layers({"num_experts"});
+  check_experts(config, "num_experts", experts, "top_k_experts");
   const Initialization ones{.kind = Initialization::Kind::ones};
   const std::string router = layer + ".router";
   add_module(model, router, "Gemma4TextRouter");
@@ -127,7 +167,7 @@ void build_experts(const ConfigReader& config, const std::string& layer, const F
 void finish_layer(const ConfigReader& config, const std::string& layer, const FeedForward& shape,
                   Model& model) {
   model.buffers.push_back({.name = layer + ".layer_scalar", .shape = {1}, .dtype = model.dtype});
-  if (const std::int64_t own = config.integer("hidden_size_per_layer_input"); own > 0) {
+  if (const std::int64_t own = own_width(config); own > 0) {
     add_module(model, layer + ".act_fn", activation_class(shape.activation));
     add_linear(model, layer + ".per_layer_input_gate",
                {.in = shape.width, .out = own, .bias = false}, shape.standard_deviation);
@@ -141,7 +181,7 @@ void finish_layer(const ConfigReader& config, const std::string& layer, const Fe
 /// The embedding of all layers' own inputs.
 void finish_base(const ConfigReader& config, const std::string& base, const FeedForward& shape,
                  Model& model) {
-  const std::int64_t own = config.integer("hidden_size_per_layer_input");
+  const std::int64_t own = own_width(config);
   if (own == 0) return;
   const std::int64_t all = own * config.layers({"num_hidden_layers"});
   const std::string embedding = joined(base, "embed_tokens_per_layer");
@@ -154,15 +194,44 @@ void finish_base(const ConfigReader& config, const std::string& base, const Feed
   add_norm_of(model, joined(base, "per_layer_projection_norm"), own);
 }
 
-void build_gemma4(const ConfigReader& config, Model& model) {
-  if (config.find("use_bidirectional_attention"))
-    throw config.error("use_bidirectional_attention",
-                       "attention in both directions is not simulated", way_out);
+/// A layer that shares keys and values reads those of an earlier layer of its type.
+void check_sharing(const ConfigReader& config) {
+  constexpr std::string_view key = "num_kv_shared_layers";
   const std::int64_t layers = config.layers({"num_hidden_layers"});
-  if (const std::int64_t shared = config.integer("num_kv_shared_layers");
-      shared < 0 || shared >= layers)
-    throw config.error("num_kv_shared_layers",
-                       fmt::format("expected 0 to {}, got {}", layers - 1, shared));
+  const std::int64_t shared = config.integer(key);
+  if (shared < 0 || shared >= layers)
+    throw config.error(key, fmt::format("expected 0 to {}, got {}", layers - 1, shared));
+  std::set<bool> with_keys;
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    const bool slides = slides_in(config, layer);
+    if (!reads_others_keys(config, layer))
+      with_keys.insert(slides);
+    else if (!with_keys.contains(slides))
+      throw config.error(key,
+                         fmt::format("layer {} reads keys of an earlier layer of {} attention, "
+                                     "and there is none",
+                                     layer, slides ? "sliding" : "full"));
+  }
+}
+
+/// With "vision" the text model looks back only.
+void check_direction(const ConfigReader& config) {
+  constexpr std::string_view key = "use_bidirectional_attention";
+  const auto direction = config.find(key);
+  if (!direction || direction->string() == "vision") return;
+  if (direction->string() != "all") throw config.error(key, "expected all, vision or null");
+  throw config.error(key, "attention in both directions is not simulated", way_out);
+}
+
+void build_gemma4(const ConfigReader& config, Model& model) {
+  check_direction(config);
+  check_layer_types(config);
+  if (const auto types = config.find("layer_types"))
+    for (const JsonValue& type : types->elements())
+      if (type.string() != "full_attention" && type.string() != "sliding_attention")
+        throw type.error("Gemma 4 has full_attention and sliding_attention alone");
+  check_rope_parameters(config);
+  check_sharing(config);
   GatedDecoder gemma4{.name = "Gemma4",
                       .part_prefix = "Text",
                       .base_class = "TextModel",

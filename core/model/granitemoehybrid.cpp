@@ -12,6 +12,7 @@ namespace shardscope {
 namespace {
 
 constexpr const char* way_out = "export the model (docs/own_models.md)";
+constexpr std::int64_t most_of_a_size = 1 << 26;
 
 /// Layers of Mamba and experts, which the larger models have, are not known.
 void check_kind(const ConfigReader& config) {
@@ -61,9 +62,9 @@ void build_granite_hybrid(const ConfigReader& config, Model& model) {
 void complete_granite_hybrid(ConfigFields& fields, TransformersVersion) {
   fill_key_value_heads(fields);
   if (fields.text("mamba_d_head") == R"("auto")")
-    fields.set("mamba_d_head",
-               std::to_string(fields.integer("mamba_expand") * fields.integer("hidden_size") /
-                              fields.integer("mamba_n_heads", 1)));
+    fields.set("mamba_d_head", std::to_string(fields.integer("mamba_expand", 0, most_of_a_size) *
+                                              fields.integer("hidden_size", 1, most_of_a_size) /
+                                              fields.integer("mamba_n_heads", 1)));
   fields.erase("layers_block_type");
   fields.set("layer_types", "null");
   fill_layer_types(fields, [](std::int64_t) { return false; });

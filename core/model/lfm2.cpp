@@ -1,4 +1,6 @@
 // LFM2. Source: transformers 5.24, models/lfm2/modeling_lfm2.py and configuration_lfm2.py.
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <string>
 
@@ -12,9 +14,13 @@ namespace {
 std::int64_t adjusted_width(const ConfigReader& config, std::int64_t width) {
   if (!config.flag("block_auto_adjust_ff_dim")) return width;
   width = 2 * width / 3;
-  if (!config.find("block_ffn_dim_multiplier")) return width;
-  width = static_cast<std::int64_t>(config.positive("block_ffn_dim_multiplier") *
-                                    static_cast<double>(width));
+  const auto factor = config.find("block_ffn_dim_multiplier");
+  if (!factor) return width;
+  const double adjusted = positive_number(*factor) * static_cast<double>(width);
+  constexpr double most = 1 << 26;
+  if (adjusted > most)
+    throw factor->error(fmt::format("makes a width of {:.4g}, more than {}", adjusted, most));
+  width = static_cast<std::int64_t>(adjusted);
   const std::int64_t multiple = config.size({"block_multiple_of"});
   return (width + multiple - 1) / multiple * multiple;
 }

@@ -31,6 +31,9 @@ void build_feed_forward(const ConfigReader& config, const std::string& layer,
 }
 
 void build_lfm2_moe(const ConfigReader& config, Model& model) {
+  if (!config.find("layer_types"))
+    throw config.error("layer_types", "layer_types is missing",
+                       "give conv or full_attention for each layer");
   GatedDecoder lfm2 = short_convolution_decoder("Lfm2Moe");
   lfm2.rotary_name = "pos_emb";
   lfm2.tied_key = "tie_embedding";

@@ -13,6 +13,7 @@ constexpr std::string_view usual_theta = "500000.0";
 bool slides(std::int64_t layer) { return (layer + 1) % usual_pattern != 0; }
 
 void build_olmo3(const ConfigReader& config, Model& model) {
+  check_rope_parameters(config);
   const bool bias = config.flag("attention_bias");
   build_gated_decoder(config,
                       {.name = "Olmo3",

@@ -104,13 +104,13 @@ std::int64_t read_local_experts(const ConfigReader& config) {
   return experts;
 }
 
-void check_experts(const ConfigReader& config, std::string_view key, std::int64_t experts) {
+void check_experts(const ConfigReader& config, std::string_view key, std::int64_t experts,
+                   std::string_view key_of_chosen) {
   // An expert is several modules and tensors: all layers' together stay countable.
   constexpr std::int64_t most_experts = 1 << 16;
   const std::int64_t layers = config.layers({"num_hidden_layers"});
-  if (const std::int64_t chosen = config.integer("num_experts_per_tok");
-      chosen < 1 || chosen > experts)
-    throw config.error("num_experts_per_tok",
+  if (const std::int64_t chosen = config.integer(key_of_chosen); chosen < 1 || chosen > experts)
+    throw config.error(key_of_chosen,
                        fmt::format("expected 1 to the {} experts, got {}", experts, chosen));
   if (layers * experts > most_experts)
     throw config.error(std::string(key),

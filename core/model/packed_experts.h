@@ -44,7 +44,8 @@ void store_experts_apart(Model& model, const ExpertFiles& files);
 /// num_local_experts, which transformers 5 also takes as num_experts; checked as below.
 std::int64_t read_local_experts(const ConfigReader& config);
 /// Checks that `experts` can be counted, and that a token chooses 1 to all of them. Error names
-/// `key`.
-void check_experts(const ConfigReader& config, std::string_view key, std::int64_t experts);
+/// `key`, or the key of what a token chooses.
+void check_experts(const ConfigReader& config, std::string_view key, std::int64_t experts,
+                   std::string_view key_of_chosen = "num_experts_per_tok");
 
 }  // namespace shardscope

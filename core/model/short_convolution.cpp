@@ -12,8 +12,13 @@ constexpr std::string_view layer_type = "conv";
 constexpr std::int64_t most_layers = 4096;
 
 bool has_attention(const ConfigReader& config, std::int64_t layer) {
-  if (const auto types = config.find("layer_types"))
-    return (*types)[static_cast<std::size_t>(layer)].string() != layer_type;
+  if (const auto types = config.find("layer_types")) {
+    const JsonValue type = (*types)[static_cast<std::size_t>(layer)];
+    if (type.string() == layer_type) return false;
+    if (type.string() != "full_attention")
+      throw type.error("LFM2 has conv and full_attention alone");
+    return true;
+  }
   const auto full = config.find("full_attn_idxs");
   if (!full) return true;
   for (const JsonValue& number : full->elements())

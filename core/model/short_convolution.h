@@ -11,14 +11,14 @@
 
 namespace shardscope {
 
-/// What LFM2 and its mixture of experts differ in is their name, and the feed-forward part.
+/// LFM2 and its mixture of experts differ in name and feed-forward part.
 GatedDecoder short_convolution_decoder(std::string_view name);
 
 /// w1, w3 and w2 of a module "feed_forward" of this class.
 void add_numbered_feed_forward(Model& model, const std::string& name, std::string_view class_name,
                                const FeedForward& shape);
 
-/// tie_embedding and block_ff_dim, older names; and layer_types by full_attn_idxs.
+/// layer_types null: by full_attn_idxs. Without these all layers have attention.
 void complete_short_convolutions(ConfigFields& fields);
 
 }  // namespace shardscope

@@ -200,6 +200,63 @@ TEST(Gemma4, LayersThatReadOthersKeysHaveNoneOfTheirOwn) {
   EXPECT_EQ(shape_of(model, "model.embed_tokens_per_layer.weight"), (Shape{10, 12 * 4}));
 }
 
+TEST(Gemma4, RefusesWhatItsLayersCannotHave) {
+  const auto complaint = [](std::string_view keys) {
+    return complaint_of([&] {
+      model_of(R"({"model_type": "gemma4_text", "hidden_size": 64, "vocab_size": 100,
+          "num_hidden_layers": 6, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+          "intermediate_size": 32, )" +
+               std::string(keys) + "}");
+    });
+  };
+  // Layers 0 to 4 slide, and the last one sees all.
+  EXPECT_THAT(complaint(R"("num_kv_shared_layers": 1)"),
+              HasSubstr("layer 5 reads keys of an earlier layer of full attention"));
+  EXPECT_THAT(complaint(R"("hidden_size_per_layer_input": -4)"), HasSubstr("got -4"));
+  EXPECT_THAT(complaint(R"("enable_moe_block": true, "num_experts": 4, "moe_intermediate_size": 8,
+                           "top_k_experts": 9)"),
+              HasSubstr("expected 1 to the 4 experts, got 9"));
+  EXPECT_THAT(complaint(R"("attention_k_eq_v": true, "num_global_key_value_heads": 3)"),
+              HasSubstr("4 heads do not divide over 3 key and value heads of layer 5"));
+  EXPECT_THAT(complaint(R"("global_head_dim": 33)"), HasSubstr("33 elements, an odd number"));
+  EXPECT_THAT(complaint(R"("per_layer_config": {"2": {"head_dim": 32}, "5": {"head_dim": 16}})"),
+              HasSubstr("layer 2 has heads of 32 elements, others of its type 8"));
+  EXPECT_THAT(complaint(R"("use_bidirectional_attention": "all")"), HasSubstr("both directions"));
+  EXPECT_THAT(complaint(R"("rope_parameters": {"full_attention": 3})"),
+              HasSubstr("full_attention"));
+  EXPECT_EQ(complaint(R"("use_bidirectional_attention": "vision")"), "no complaint");
+}
+
+TEST(ShortConvolutions, RefuseWhatTransformersRefuses) {
+  const auto complaint = [](std::string_view type, std::string_view keys) {
+    return complaint_of([&] {
+      model_of(R"({"model_type": ")" + std::string(type) + R"(", "hidden_size": 64,
+          "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, )" +
+               std::string(keys) + "}");
+    });
+  };
+  EXPECT_EQ(complaint("lfm2", R"("block_ffn_dim_multiplier": 1)"), "no complaint");
+  EXPECT_THAT(complaint("lfm2", R"("block_ffn_dim_multiplier": 1e300)"), HasSubstr("more than"));
+  EXPECT_THAT(complaint("lfm2", R"("layer_types": ["conv", "sliding_attention"])"),
+              HasSubstr("conv and full_attention alone"));
+  EXPECT_THAT(complaint("lfm2_moe", R"("num_experts": 4)"), HasSubstr("layer_types"));
+}
+
+TEST(LayerTypes, OfRotaryEmbeddingsAreKnownOnes) {
+  const auto complaint = [](std::string_view keys) {
+    return complaint_of([&] {
+      model_of(R"({"model_type": "olmo3", "num_hidden_layers": 1, )" + std::string(keys) + "}");
+    });
+  };
+  EXPECT_EQ(complaint(R"("layer_types": ["attention"])"), "no complaint");
+  EXPECT_THAT(complaint(R"("layer_types": ["chunked_attention"])"), HasSubstr("chunked_attention"));
+  EXPECT_THAT(complaint(R"("rope_parameters": {"full_attention": 3})"),
+              HasSubstr("full_attention"));
+  EXPECT_THAT(
+      complaint_of([] { model_of(R"({"model_type": "exaone4", "sliding_window": null})"); }),
+      HasSubstr("layer_types is missing"));
+}
+
 TEST(FamiliesOfRelease5, AreRefusedForRelease4) {
   EXPECT_THAT(complaint_of([] { model_of(R"({"model_type": "olmo3"})", v4); }),
               HasSubstr("it is known as transformers 5 has it"));
@@ -398,16 +455,18 @@ TEST(NaturalOrder, NumbersByValueAndBeforeWords) {
   EXPECT_FALSE(comes_before("a.b", "a.b"));
 }
 
+constexpr const char* small_gemma3 =
+    R"({"model_type": "gemma3_text", "vocab_size": 100, "hidden_size": 96, "head_dim": 32,
+    "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "sliding_window_pattern": 2})";
+
 // As transformers 5.24 does under torch 2.15, recorded: of 16 numbers in float32, a range, its
 // share, power, inverse and product for each of two types, with a copy of each; then these five
 // again.
 TEST(Gemma3, MakesTheFrequenciesOfEachTypeOfLayersTwice) {
   eager::OperatorLog log;  // outlives the tensors that it is told of
   eager::Session s;
-  const JsonValue config = parsed(
-      R"({"model_type": "gemma3_text", "vocab_size": 100, "hidden_size": 96, "head_dim": 32,
-      "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 4,
-      "num_key_value_heads": 2, "sliding_window_pattern": 2})");
+  const JsonValue config = parsed(small_gemma3);
   const Model model = model_of_config(config);
   s.observe(log);
   const auto module = eager::make_module(s, model, config, eager::usual_settings(model));
@@ -424,10 +483,7 @@ TEST(Gemma3, MakesTheFrequenciesOfEachTypeOfLayersTwice) {
 TEST(Gemma3, TurnsOfFullLayersAreMadeFirst) {
   eager::OperatorLog log;  // outlives the tensors that it is told of
   eager::Session s;
-  const JsonValue config = parsed(
-      R"({"model_type": "gemma3_text", "vocab_size": 100, "hidden_size": 96, "head_dim": 32,
-      "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 4,
-      "num_key_value_heads": 2, "sliding_window_pattern": 2})");
+  const JsonValue config = parsed(small_gemma3);
   const Model model = model_of_config(config);
   const auto module = eager::make_module(s, model, config, eager::usual_settings(model));
   s.observe(log);

@@ -128,23 +128,27 @@ Projections project_then_norm(Session& s, Module& module, const Tensor& hidden,
   return out;
 }
 
-/// LFM2: as Qwen 3, under other names.
+struct HeadNorms {
+  const char *query = "q_norm", *key = "k_norm";
+};
+
+Projections project_named(Session& s, Module& module, const Tensor& hidden, std::int64_t head_size,
+                          const HeadNorms& norms) {
+  Projections out;
+  out.query = projected(s, module, hidden, "q_proj", norms.query, head_size);
+  out.key = projected(s, module, hidden, "k_proj", norms.key, head_size);
+  out.value = projected(s, module, hidden, "v_proj", nullptr, head_size);
+  return out;
+}
+
 Projections project_lfm2(Session& s, Module& module, const Tensor& hidden,
                          const AttentionShape& shape) {
-  Projections out;
-  out.query = projected(s, module, hidden, "q_proj", "q_layernorm", shape.head_size);
-  out.key = projected(s, module, hidden, "k_proj", "k_layernorm", shape.head_size);
-  out.value = projected(s, module, hidden, "v_proj", nullptr, shape.head_size);
-  return out;
+  return project_named(s, module, hidden, shape.head_size, {"q_layernorm", "k_layernorm"});
 }
 
 Projections project_each(Session& s, Module& module, const Tensor& hidden,
                          const AttentionShape& shape) {
-  Projections out;
-  out.query = projected(s, module, hidden, "q_proj", "q_norm", shape.head_size);
-  out.key = projected(s, module, hidden, "k_proj", "k_norm", shape.head_size);
-  out.value = projected(s, module, hidden, "v_proj", nullptr, shape.head_size);
-  return out;
+  return project_named(s, module, hidden, shape.head_size, {});
 }
 
 /// One of rotary.h's functions: nothing of it outlives the call.
@@ -632,7 +636,7 @@ Module::Forward base_of(const Context& context, const BaseForm& form) {
 }
 
 Module::Forward base(const Context& context, const Module&) { return base_of(context, {}); }
-Module::Forward gemma2_base(const Context& context, const Module&) {
+Module::Forward base_of_both_masks(const Context& context, const Module&) {
   return base_of(context, {.both_masks = true});
 }
 Module::Forward gemma3_base(const Context& context, const Module&) {
@@ -641,9 +645,6 @@ Module::Forward gemma3_base(const Context& context, const Module&) {
 Module::Forward granite_hybrid_base(const Context& context, const Module&) {
   return base_of(
       context, {.scales_embeddings = true, .masks_by_position = false, .passes_positions = false});
-}
-Module::Forward ministral_base(const Context& context, const Module&) {
-  return base_of(context, {.both_masks = true});
 }
 Module::Forward granite_base(const Context& context, const Module&) {
   return base_of(context, {.scales_embeddings = true});
@@ -726,7 +727,7 @@ constexpr ClassForward table[] = {
     {"Gemma2ForSequenceClassification", generic_classification_forward},
     {"Gemma2ForTokenClassification", generic_token_forward},
     {"Gemma2MLP", gated_feed_forward},
-    {"Gemma2Model", gemma2_base},
+    {"Gemma2Model", base_of_both_masks},
     {"Gemma2RMSNorm", gemma_norm},
     {"Gemma2RotaryEmbedding", rotary_embedding_forward},
     {"Gemma2TextScaledWordEmbedding", scaled_embedding},
@@ -831,7 +832,7 @@ constexpr ClassForward table[] = {
     {"MinistralForSequenceClassification", generic_classification_forward},
     {"MinistralForTokenClassification", generic_token_forward},
     {"MinistralMLP", gated_feed_forward},
-    {"MinistralModel", ministral_base},
+    {"MinistralModel", base_of_both_masks},
     {"MinistralRMSNorm", rms_norm_forward},
     {"MinistralRotaryEmbedding", rotary_embedding_forward},
     {"Ministral3Attention", ministral3_attention},

@@ -149,7 +149,7 @@ Module::Forward attention(const Context& context, const Module& owner) {
 
 /// Gemma4TextRouter: {probabilities, scores, indices}.
 Module::Forward router(const Context& context, const Module&) {
-  const std::int64_t chosen = context->config.find_integer("top_k_experts").value_or(1);
+  const std::int64_t chosen = context->config.integer("top_k_experts");
   return [chosen](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     Tensor hidden = call_one(s, module.child("norm"), {arguments[0]});
     hidden = mul(s, mul(s, hidden, module.parameter("scale")), any_factor);
