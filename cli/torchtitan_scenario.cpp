@@ -132,12 +132,6 @@ std::vector<MeshAxis> used_axes(std::vector<MeshAxis> axes) {
   return axes;
 }
 
-int size_of_axis(const std::vector<MeshAxis>& axes, std::string_view axis) {
-  for (const MeshAxis& known : axes)
-    if (known.name == axis) return known.size;
-  return 1;
-}
-
 void check_divides(std::string_view what, std::int64_t size, std::string_view axis, int ranks) {
   if (ranks < 1 || size % ranks == 0) return;
   throw mesh_error(fmt::format("{} {} do not divide over {} of {}", size, what, ranks, axis));
@@ -292,25 +286,25 @@ void refuse_lost_gradients(PipelineScheduleKind kind, const Mesh& inside, bool r
                                         inside.replicate)});
 }
 
-/// What stands beside a mixture of experts and was never compared with torchtitan.
+/// Settings that were never compared with torchtitan's mixtures of experts.
 void refuse_beside_experts(const PytorchQuestion& q, const std::vector<MeshAxis>& axes) {
   const auto refuse = [](bool given, std::string_view where, std::string_view what) {
     refuse_if(given, where,
               fmt::format("{} is not predicted with a mixture of experts under torchtitan", what),
-              "leave it out, or give a dense model");
+              "leave it out, or give a model without experts");
   };
   for (const AxisName& name : axis_names)
     if (name.axis == "pp" || name.axis == "cp" || name.axis == "tp")
-      refuse(size_of_axis(axes, name.axis) > 1, "--mesh", fmt::format("an axis {}", name.word));
+      refuse(size_of_axis(axes, name.axis) > 1, "--mesh", fmt::format("the axis {}", name.word));
   refuse(q.pytorch.float8.has_value(), "--float8", "float8");
   refuse(torchtitan_compile_scope(q.pytorch) != CompileScope::none, "--compile", "compiled code");
   refuse(q.job.precision && *q.job.precision != "bf16_mixed", "--precision",
          "another precision than bf16_mixed");
   refuse_if(q.pytorch.attention && *q.pytorch.attention != "flex", "--attention",
-            "torchtitan's mixtures have FlexAttention", "give flex, or leave it out");
+            "torchtitan's mixtures of experts use FlexAttention", "give flex, or leave it out");
 }
 
-/// How torchtitan 0.3 spreads experts, and what it takes them for.
+/// Experts and their ranks, as torchtitan 0.3 has them.
 void set_experts(const PytorchQuestion& q, const GivenMesh& mesh, const JsonValue& config,
                  planner::TorchtitanJob& asked) {
   refuse_beside_experts(q, mesh.axes);
@@ -324,7 +318,7 @@ void set_experts(const PytorchQuestion& q, const GivenMesh& mesh, const JsonValu
   if (size_of_axis(mesh.axes, "dp_replicate") > 1 && mesh.expert_ranks > 1 &&
       mesh.expert_ranks < shard)
     throw mesh_error(fmt::format(
-        "with replicas experts are predicted on all {} ranks of shard or spread over none", shard));
+        "beside replicas the axis expert is predicted only with all {} ranks of shard", shard));
   if (asked.checkpointing.every > 1)
     throw Error({.where = "--checkpointing",
                  .what = "torchtitan checkpoints every block of a mixture, or none",
@@ -476,8 +470,8 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   const bool has_experts = eager::parallel::is_mixture(scenario.model);
   if (!has_experts && given.expert_ranks > 1)
     throw mesh_error(
-        fmt::format("{} has no experts to spread, or its mixture is not predicted "
-                    "under torchtitan",
+        fmt::format("axis expert: {} has no experts, or experts that are not predicted under "
+                    "torchtitan",
                     scenario.model.class_name));
   std::optional<JsonValue> config;
   if (has_experts) set_experts(q, given, config.emplace(config_of(job.model)), asked);

@@ -348,18 +348,18 @@ TEST_F(Pytorch, TorchtitanNamesWhatItDoesNotPlayOfMixtures) {
   EXPECT_THAT(complaint("config.json --mesh shard=16,expert=16"),
               HasSubstr("8 experts do not divide over 16 of expert"));
   EXPECT_THAT(complaint("config.json --mesh shard=4,tensor=2,expert=2"),
-              HasSubstr("an axis tensor is not predicted with a mixture of experts"));
+              HasSubstr("the axis tensor is not predicted with a mixture of experts"));
   EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --compile blocks"),
               HasSubstr("compiled code is not predicted with a mixture of experts"));
   EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --checkpointing every:2"),
               HasSubstr("torchtitan checkpoints every block of a mixture, or none"));
-  EXPECT_THAT(complaint("config.json --mesh shard=4", "60"), HasSubstr("the loss in 8 parts"));
+  EXPECT_THAT(complaint("config.json --mesh shard=4", "60"), HasSubstr("60 tokens are not a multiple of 8"));
   EXPECT_THAT(complaint("config.json --mesh replicate=2,shard=4,expert=2"),
-              HasSubstr("on all 4 ranks of shard or spread over none"));
+              HasSubstr("only with all 4 ranks of shard"));
   EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --precision bf16"),
               HasSubstr("another precision than bf16_mixed"));
   EXPECT_THAT(complaint("dense.json --mesh shard=4,expert=2"),
-              HasSubstr("has no experts to spread"));
+              HasSubstr("axis expert: LlamaForCausalLM has no experts"));
 }
 
 // Of 79.1 GiB a fifth is 15.8 GiB, and the run allocates 25.4 GiB.

@@ -108,11 +108,12 @@ Summed run_parts(Session& s, const ChunkedLoss& loss, const Tensor& hidden,
 Tensor chunked_loss(Session& s, const ChunkedLoss& loss, Tensor hidden, const LossInputs& inputs) {
   const LetGo let_go{hidden};
   if (hidden.size(1) % loss.chunks != 0)
-    throw Error({.where = "--seq",
-                 .what = fmt::format("torchtitan computes the loss in {} parts, and {} tokens do "
-                                     "not divide so",
-                                     loss.chunks, hidden.size(1)),
-                 .way_out = "give a multiple"});
+    throw Error(
+        {.where = "--seq",
+         .what = fmt::format("torchtitan computes the loss in {} equal parts of a sequence, "
+                             "and {} tokens are not a multiple of {}",
+                             loss.chunks, hidden.size(1), loss.chunks),
+         .way_out = fmt::format("give a multiple of {}", loss.chunks)});
   const Summed summed = run_parts(s, loss, hidden, inputs);
   return with_gradient(s, hidden, summed.gradient, summed.loss);
 }

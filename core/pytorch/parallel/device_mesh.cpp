@@ -27,6 +27,11 @@ void check(const std::vector<MeshAxis>& axes, int world) {
 
 }  // namespace
 
+int size_of_axis(const std::vector<MeshAxis>& axes, std::string_view name) {
+  const auto found = std::ranges::find(axes, name, &MeshAxis::name);
+  return found == axes.end() ? 1 : found->size;
+}
+
 DeviceMesh::DeviceMesh(ProcessGroups& groups, std::vector<MeshAxis> axes)
     : all_(groups), axes_(std::move(axes)) {
   check(axes_, groups.world().size());
@@ -41,9 +46,7 @@ std::size_t DeviceMesh::place_of(std::string_view axis) const {
 
 bool DeviceMesh::has(std::string_view axis) const { return place_of(axis) < axes_.size(); }
 
-int DeviceMesh::size(std::string_view axis) const {
-  return has(axis) ? axes_[place_of(axis)].size : 1;
-}
+int DeviceMesh::size(std::string_view axis) const { return size_of_axis(axes_, axis); }
 
 const ProcessGroup& DeviceMesh::group(std::string_view axis) const {
   if (!has(axis))

@@ -15,6 +15,9 @@ struct MeshAxis {
   bool operator==(const MeshAxis&) const = default;
 };
 
+/// Ranks of the axis; 1 where there is none of that name.
+int size_of_axis(const std::vector<MeshAxis>& axes, std::string_view name);
+
 /// init_device_mesh over the whole world, the last axis varying fastest. Example: axes dp_shard 2,
 /// tp 4, rank 5: its dp_shard group is {1, 5}, its tp group {4, 5, 6, 7}.
 class DeviceMesh {

@@ -13,15 +13,10 @@
 #include "core/pytorch/runtimes/common/clip_grad_norm.h"
 #include "core/pytorch/runtimes/common/collectives.h"
 #include "core/pytorch/runtimes/common/functional.h"
+#include "core/pytorch/runtimes/common/to_empty.h"
 
 namespace shardscope::eager::parallel {
 namespace {
-
-int size_of_axis(const std::vector<MeshAxis>& mesh, std::string_view name) {
-  for (const MeshAxis& axis : mesh)
-    if (axis.name == name) return axis.size;
-  return 1;
-}
 
 std::vector<MeshAxis> expert_axes(const MixtureSettings& settings) {
   return {{"dp_replicate", size_of_axis(settings.mesh, "dp_replicate")},
@@ -42,17 +37,6 @@ std::function<bool(const Operator&)> kept_operators(Session& s) {
     return op.kind == OperatorKind::attention || op.name == "aten.topk.default" ||
            op.name.ends_with(" to the host");
   };
-}
-
-/// nn.Module.to_empty, children first. Parameters are shards; buffers are made anew.
-void to_empty(Session& s, Module& module) {
-  for (const Module::Child& child : module.children) to_empty(s, *child.module);
-  const auto fresh = [&](const Tensor& tensor) {
-    return allocate_strided(s, {tensor.dtype(), s.settings.device}, tensor.sizes(),
-                            tensor.strides());
-  };
-  for (Module::NamedTensor& own : module.parameters) own.tensor.set_data(fresh(own.tensor));
-  for (Module::NamedTensor& own : module.buffers) own.tensor = fresh(own.tensor);
 }
 
 }  // namespace
@@ -130,7 +114,7 @@ void MixtureTraining::apply_fully_shard() {
     if (sharded_->state_of(*module)) sharded_->set_gradient_divide_factor(*module, 1.0);
 }
 
-/// The host waits between layers, so that what comes by itself would come late.
+/// The host waits in each layer, so that FSDP2's own prefetches would come too late.
 void MixtureTraining::prefetch_explicitly() {
   Module& embeddings = model_->child("tok_embeddings");
   Module& norm = model_->child("norm");
@@ -147,7 +131,7 @@ void MixtureTraining::prefetch_explicitly() {
 
 void MixtureTraining::to_device() {
   const NoGrad no_grad(s_);
-  to_empty(s_, *model_);
+  to_empty(s_, *model_, true);
   sharded_->reset_sharded_params();
 }
 
@@ -182,7 +166,8 @@ void MixtureTraining::make_mask(const Tensor& positions) {
   const Like integers = like(positions, Dtype::int32);
   if (constants_.empty()) constants_.push_back(full(s_, {}, like(positions, Dtype::boolean)));
   mask_.push_back(allocate(s_, integers, positions.sizes()));
-  // Of one sequence the documents' numbers and where each begins; of several where each ends.
+  // One sequence: the document of each token, and where each document begins. Several sequences:
+  // where each document ends.
   if (batch == 1)
     mask_.push_back(allocate(s_, integers, {(positions.size(1) + block) / block * block}));
   for (int list = 0; list < 4; ++list) {
@@ -320,7 +305,7 @@ void MixtureTraining::iteration(const Probe& probe) {
     optimizer_->step(s_);
   }
   probe(Moment::step, last);
-  if (constants_.size() == 1) shorten_timeouts();
+  if (std::exchange(is_first_step_, false)) shorten_timeouts();
 }
 
 }  // namespace shardscope::eager::parallel

@@ -54,7 +54,7 @@ class MixtureTraining {
 
  private:
   bool has_expert_ranks() const { return settings_.expert_ranks > 1; }
-  /// Of a mesh's axis, with that of its replicas if there are several.
+  /// The group of an axis, and the group of replicas if there are several.
   fsdp2::MeshInfoRef mesh_info(const DeviceMesh& mesh, const char* shard) const;
   void apply_checkpointing();
   void apply_fully_shard();
@@ -83,7 +83,8 @@ class MixtureTraining {
   Tensors batches_;
   Tensor labels_, loss_;
   Tensors mask_;
-  Tensors constants_;  ///< made once, which nobody lets go of
+  Tensors constants_;  ///< made once, and kept
+  bool is_first_step_ = true;
 };
 
 }  // namespace shardscope::eager::parallel

@@ -22,7 +22,7 @@ void check_mixture(const Model& model, const JsonValue& config) {
   const auto refuse = [&](bool wrong, const char* what) {
     if (!wrong) return;
     throw Error({.where = "--model",
-                 .what = fmt::format("{} {}, which torchtitan's mixtures of Qwen3 have not",
+                 .what = fmt::format("{} {}, unlike torchtitan's mixtures of Qwen3",
                                      model.class_name, what),
                  .way_out = "give another model, or another --runtime"});
   };
@@ -72,10 +72,10 @@ LlamaShape llama_shape(const Model& model) {
   if (is_mixture(model))
     throw Error(
         {.where = "--model",
-         .what = fmt::format("{} is a mixture of experts; pipelines and torchtitan's layouts "
-                             "are weighed for Llama alone",
+         .what = fmt::format("{} is a mixture of experts, and torchtitan's layouts and pipelines "
+                             "are weighed only for Llama",
                              model.class_name),
-         .way_out = "simulate --runtime torchtitan predicts one layout"});
+         .way_out = "give a Llama, or predict one layout: simulate --runtime torchtitan"});
   if (!model.decoder || model.decoder->blocks.empty())
     throw not_known(model, "is no decoder of a kind that is known here");
   const Decoder& decoder = *model.decoder;

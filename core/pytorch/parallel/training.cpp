@@ -11,6 +11,7 @@
 #include "core/pytorch/engine/views.h"
 #include "core/pytorch/parallel/loss_parallel.h"
 #include "core/pytorch/runtimes/common/clip_grad_norm.h"
+#include "core/pytorch/runtimes/common/to_empty.h"
 
 namespace shardscope::eager::parallel {
 namespace {
@@ -26,27 +27,6 @@ void move(std::map<const TensorImpl*, ParameterLayout>& layouts, const Tensor& f
           const Tensor& to) {
   if (const auto found = layouts.find(from.impl()); found != layouts.end())
     layouts.insert_or_assign(to.impl(), found->second);
-}
-
-Tensor fresh(Session& s, const Tensor& tensor) {
-  return allocate_strided(s, {tensor.dtype(), s.settings.device}, tensor.sizes(), tensor.strides());
-}
-
-/// torch.nn.Module.to_empty: children first. A DTensor stays the parameter that it is.
-void to_empty(Session& s, Module& module, std::map<const TensorImpl*, ParameterLayout>& layouts,
-              bool sharded) {
-  for (const Module::Child& child : module.children) to_empty(s, *child.module, layouts, sharded);
-  for (Module::NamedTensor& own : module.parameters) {
-    if (sharded) {
-      own.tensor.set_data(fresh(s, own.tensor));
-      continue;
-    }
-    const Tensor real = fresh(s, own.tensor);
-    real.set_requires_grad(own.tensor.requires_grad());
-    move(layouts, own.tensor, real);
-    own.tensor = real;
-  }
-  for (Module::NamedTensor& own : module.buffers) own.tensor = fresh(s, own.tensor);
 }
 
 /// Numbers of the layers.
@@ -122,7 +102,8 @@ void ParallelTraining::parallelize(Part& part, ProcessGroups& groups) {
   }
   {
     const NoGrad no_grad(s_);
-    to_empty(s_, *part.model, layouts_, part.sharded != nullptr);
+    to_empty(s_, *part.model, part.sharded != nullptr,
+             [&](const Tensor& from, const Tensor& to) { move(layouts_, from, to); });
     if (part.sharded) part.sharded->reset_sharded_params();
   }
   if (!fsdp_mesh_ && mesh_.size("pp") > 1 && mesh_.size("dp_replicate") > 1) apply_ddp(part);

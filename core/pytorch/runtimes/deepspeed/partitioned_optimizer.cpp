@@ -173,7 +173,8 @@ void PartitionedOptimizer::register_module_hooks(Module& model) {
         Hooked{.fetched = {.id = id, .module = &module, .parameters = own(module)}});
     for (const Module::Child& child : module.children) self(self, *child.module);
     module.before_read = [this, index_of](const Tensor& parameter) {
-      gather_what_is_read(index_of->at(parameter.impl()));
+      const auto found = index_of->find(parameter.impl());
+      if (found != index_of->end()) gather_what_is_read(found->second);
     };
     module.forward_pre_hooks.push_back([this, &hooked](Session& s, Module&, Arguments&) {
       const NoGrad no_grad(s);

@@ -15,6 +15,7 @@
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/plans/module_tree.h"
 #include "core/pytorch/runtimes/common/collectives.h"
+#include "core/pytorch/runtimes/common/to_empty.h"
 #include "core/pytorch/runtimes/fsdp1/meta_modules.h"
 #include "core/pytorch/runtimes/training/ddp_model.h"
 #include "core/pytorch/runtimes/training/deepspeed_model.h"
@@ -184,28 +185,6 @@ std::map<std::string, std::int64_t> whole_elements(const shardscope::Model& mode
   for (const Parameter& parameter : model.parameters)
     result.emplace(parameter.name, elements_of(parameter.shape));
   return result;
-}
-
-/// torch.nn.Module.to_empty: children first. A DTensor stays the parameter that it is; a plain one
-/// is replaced where it is registered, so that tied ones are tied no more.
-void to_empty(Session& s, Module& module, bool distributed) {
-  const auto fresh = [&](const Tensor& tensor) {
-    return allocate_strided(s, {tensor.dtype(), s.settings.device}, tensor.sizes(),
-                            tensor.strides());
-  };
-  for (const Module::Child& child : module.children) to_empty(s, *child.module, distributed);
-  for (Module::NamedTensor& own : module.parameters) {
-    if (!own.tensor) continue;
-    if (distributed) {
-      own.tensor.set_data(fresh(own.tensor));
-      continue;
-    }
-    const bool trainable = own.tensor.requires_grad();
-    own.tensor = fresh(own.tensor);
-    own.tensor.set_requires_grad(trainable);
-  }
-  for (Module::NamedTensor& own : module.buffers)
-    if (own.tensor) own.tensor = fresh(own.tensor);
 }
 
 /// Every parameter whole on the device, sent by rank 0, and its shard beside it, which goes to the
