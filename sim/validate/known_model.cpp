@@ -41,8 +41,8 @@ constexpr std::string_view gemma4_experts =
 "moe_intermediate_size": 704, )";
 
 /// The first that the name holds counts. Source: config.json of each repository on the Hub, July
-/// 2026; those of the page of 2026-11-30 were written without it, and what of their totals was
-/// checked stands there (docs/measured/2026-11-30_fine_tuning.md). The intermediate_size of Qwen of
+/// 2026. 63 shapes were written from memory on 2026-11-30; docs/measured/2026-11-30_fine_tuning.md
+/// says which of their totals were checked. The intermediate_size of Qwen of
 /// 2023 is twice `ffn`. Falcon stands as litgpt builds it: Phi's blocks, whose biases are a
 /// thousandth of its weights. torchao's own Llama: pytorch/ao 65ac4ecd,
 /// benchmarks/quantized_training/pretrain_llama2.py.

@@ -13,12 +13,12 @@
 namespace shardscope::eager {
 
 /// What a module is called with: tensors, None among them, in the order of Python's pytree
-/// (positional ones, then keyword ones, tuples flattened). Which is which is the callee's to know.
+/// (positional ones, then keyword ones, tuples flattened). The callee knows which is which.
 struct Arguments {
   Tensors tensors;
   /// How many are positional; -1: all of them.
   int positional = -1;
-  /// An argument that is no tensor, but holds some; what it is, is the callee's to know.
+  /// An argument that is no tensor, but holds some. The callee knows its type.
   std::shared_ptr<void> object = nullptr;
 
   Arguments() = default;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -18,17 +17,8 @@ namespace {
 using Json = nlohmann::json;
 
 const Json& recorded() {
-  static const Json file = [] {
-    std::ifstream stream(SOURCE_ROOT "/tests/data/compiled/parallel.json");
-    return Json::parse(stream);
-  }();
+  static const Json file = recorded_steps_in(SOURCE_ROOT "/tests/data/compiled/parallel.json");
   return file;
-}
-
-std::vector<std::size_t> all_cases() {
-  std::vector<std::size_t> all(recorded()["cases"].size());
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
-  return all;
 }
 
 std::vector<eager::parallel::MeshAxis> mesh_of(const Json& row) {
@@ -98,8 +88,8 @@ TEST_P(CompiledParallel, PeakIsThatOfPytorch) {
   EXPECT_NEAR(predicted / row()["peak_bytes"].get<double>(), 1, row()["within"].get<double>());
 }
 
-INSTANTIATE_TEST_SUITE_P(Recorded, CompiledParallel, ::testing::ValuesIn(all_cases()),
-                         [](const auto& test) {
+INSTANTIATE_TEST_SUITE_P(Recorded, CompiledParallel,
+                         ::testing::ValuesIn(places_of_cases(recorded())), [](const auto& test) {
                            const Json& name = recorded()["cases"][test.param]["name"];
                            return name.template get<std::string>();
                          });

@@ -1,16 +1,30 @@
-// The collectives of a schedule's last step as NCCL is asked for them, beside those of a recording.
+// Recorded steps (a file with `cases`), and the collectives of a schedule's last step as NCCL is
+// asked for them, beside those of a recording.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "core/schedule/schedule.h"
 
 namespace shardscope::planner {
+
+inline nlohmann::json recorded_steps_in(const std::string& path) {
+  std::ifstream stream(path);
+  return nlohmann::json::parse(stream);
+}
+
+inline std::vector<std::size_t> places_of_cases(const nlohmann::json& recorded) {
+  std::vector<std::size_t> all(recorded["cases"].size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
+}
 
 enum class WithDtype : std::uint8_t { no, yes };
 
