@@ -36,7 +36,7 @@ void check_mixture(const Model& model, const JsonValue& config) {
     const std::optional<JsonValue> flag = config.find(key);
     return flag && flag->is_boolean() && flag->boolean();
   };
-  refuse(!is_on("norm_topk_prob"), "does not norm the scores of the chosen experts");
+  refuse(!is_on("norm_topk_prob"), "does not normalize the scores of the chosen experts");
   refuse(is_on("use_sliding_window"), "has sliding windows");
   refuse(config.at("hidden_act").string() != "silu", "has a feed-forward without SwiGLU");
 }
