@@ -58,6 +58,9 @@ struct FineTuningStack {
   /// ("auto").
   std::int64_t zero_bucket = 0;
   int micro_batches = 1;  ///< of a step, where notes do not say it
+  /// Rows whose notes have this word ran with `script_micro_batch`, whatever the row says.
+  std::string_view script_word = {};
+  int script_micro_batch = 0;
   /// Unsloth's FastLanguageModel: its kernels, and autocast in the base's dtype.
   bool unsloth = false;
   bool compares_logits = false;  ///< DPO of pairs by whole logits, with the adapter off or a copy

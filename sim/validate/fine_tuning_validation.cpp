@@ -1,5 +1,7 @@
 #include "sim/validate/fine_tuning_validation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -118,6 +120,14 @@ void predict_with_megatron(const FineTuningScenario& scenario, ValidatedFineTuni
   result.predicted_rate = rate_of(stages.front().summary, scenario);
 }
 
+FineTuningRow as_run(FineTuningRow row) {
+  const FineTuningStack* stack = fine_tuning_stack(row.source);
+  if (stack && stack->script_micro_batch != 0 && row.micro_batch &&
+      row.notes.find(stack->script_word) != std::string::npos)
+    row.micro_batch = stack->script_micro_batch;
+  return row;
+}
+
 void predict(const FineTuningRow& row, ValidatedFineTuning& result) {
   const FineTuningScenario scenario = fine_tuning_scenario(row);
   result.assumed = scenario.training.assumed;
@@ -188,7 +198,8 @@ double ValidatedFineTuning::error() const {
          static_cast<double>(measured->count);
 }
 
-ValidatedFineTuning validate_row(const FineTuningRow& row) {
+ValidatedFineTuning validate_row(const FineTuningRow& stated) {
+  const FineTuningRow row = as_run(stated);
   ValidatedFineTuning result{.number = row.number,
                              .repository = repository_of(row),
                              .model = row.model,
@@ -210,6 +221,9 @@ ValidatedFineTuning validate_row(const FineTuningRow& row) {
   if (!result.skipped.empty()) return result;
   try {
     predict(row, result);
+    if (row.micro_batch != stated.micro_batch)
+      result.assumed.push_back(fmt::format("a micro-batch of {}, as its script has, not {}",
+                                           *row.micro_batch, *stated.micro_batch));
   } catch (const Refusal& refusal) {
     result.skipped = std::string(refusal.exception()) + ": " + refusal.what();
   } catch (const Error& error) {

@@ -1,5 +1,6 @@
 #include "sim/validate/fine_tuning_validation.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -329,6 +330,17 @@ TEST(FineTuningValidation, ComparesASumOverGpusWithOneOfThem) {
       "; looks like the SUM over 4 GPUs\",LoRA (multinode)"));
   ASSERT_TRUE(row.measured);
   EXPECT_NEAR(static_cast<double>(row.measured->count), 23.775 * 1024 * 1024 * 1024, 1.0);
+}
+
+// 8 micro-batches of 2 * 512 tokens in 3.16 s: --per_device_train_batch_size 2 of
+// finetune_lora_ds.sh.
+TEST(FineTuningValidation, TakesTheScriptsBatchForQwenOnSeveralNodes) {
+  const ValidatedFineTuning row = validate_row(
+      row_of("QwenLM/Qwen README,Qwen-1.8B,lora,bf16,4,A100-SXM4-80GB,ZeRO-2,1,512,on,,77.6,\"GB; "
+             "the SUM over 4 GPUs\",LoRA (multinode); 3.16s/it; grad accumulation 8"));
+  ASSERT_TRUE(row.measured_rate);
+  EXPECT_NEAR(*row.measured_rate, 8 * 2 * 512 / 3.16, 0.01);
+  EXPECT_THAT(row.assumed, ::testing::Contains("a micro-batch of 2, as its script has, not 1"));
 }
 
 TEST(FineTuningRow, KnowsARunThatRanOutOfMemory) {
