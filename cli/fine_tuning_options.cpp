@@ -43,12 +43,6 @@ bool prepares(const FineTuningOptions& options) {
   return options.prepare_kbit && parse_on_off(*options.prepare_kbit, "--prepare-kbit");
 }
 
-Model with_dtype(Model model, Dtype dtype) {
-  model.dtype = dtype;
-  for (Parameter& parameter : model.parameters) parameter.dtype = dtype;
-  return model;
-}
-
 /// None: off.
 std::optional<eager::UnslothSettings> unsloth_of(const FineTuningOptions& options,
                                                  const Model& model) {

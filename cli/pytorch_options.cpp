@@ -142,16 +142,6 @@ void apply_objective(const PytorchOptions& options, eager::Objective objective,
                        .prompt = setup.loop.prompt};
 }
 
-/// TRL gathers the head's weight by itself there (maybe_gather_lm_head_ctx).
-void check_gathers(const eager::TrainingSetup& setup) {
-  const auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup.runtime);
-  if (setup.model.loss != eager::LanguageLoss::tiled || zero == nullptr || zero->settings.stage < 3)
-    return;
-  throw Error({.where = "--loss",
-               .what = "TRL's head under ZeRO-3 is not modelled",
-               .way_out = "give ZeRO-2 or FSDP, or --loss model, which needs more memory"});
-}
-
 void apply_loss(const PytorchOptions& options, const Model& model, eager::TrainingSetup& setup) {
   const LossChoice loss = loss_of(options.loss.value_or("model"));
   setup.loop.loss = loss.place;
@@ -159,7 +149,6 @@ void apply_loss(const PytorchOptions& options, const Model& model, eager::Traini
   setup.model.float_logits = loss.float_logits;
   if (loss.chunks > 0) setup.model.logit_chunks = setup.loop.loss_chunks = loss.chunks;
   apply_objective(options, loss.objective, setup);
-  check_gathers(setup);
   const bool is_special = loss.of_model == eager::LanguageLoss::cut ||
                           loss.objective != eager::Objective::next_token || loss.chunks > 0;
   if (is_special && !eager::makes_language_loss(model))

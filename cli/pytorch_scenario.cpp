@@ -267,6 +267,12 @@ void load_on_device(PytorchScenario& scenario) {
   const bool of_trl = setup.model.loss == eager::LanguageLoss::tiled;
   const bool plain = setup.world == 1 && std::holds_alternative<eager::PlainSetup>(setup.runtime);
   const bool float8 = setup.float8.recipe != eager::parallel::Float8Recipe::none;
+  // Several processes get device_map=None: the Trainer moves what was loaded on the host.
+  const bool ddp = std::holds_alternative<eager::ddp::Options>(setup.runtime);
+  if (of_trl && ddp && setup.fine_tuning && !setup.fine_tuning->quantization) {
+    setup.fine_tuning->from_pretrained = false;
+    setup.made_on = eager::Device::cpu;
+  }
   if (!of_trl || !plain || float8) return;
   if (setup.fine_tuning) {
     setup.fine_tuning->automatic_map = true;

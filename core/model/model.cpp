@@ -37,6 +37,12 @@ TransformersVersion parse_transformers_version(std::string_view text, std::strin
                .way_out = "known are 4 and 5"});
 }
 
+Model with_dtype(Model model, Dtype dtype) {
+  model.dtype = dtype;
+  for (Parameter& parameter : model.parameters) parameter.dtype = dtype;
+  return model;
+}
+
 std::int64_t Model::parameter_elements() const {
   std::int64_t sum = 0;
   for (const Parameter& parameter : parameters) sum += parameter.elements();

@@ -227,6 +227,9 @@ struct Model {
   std::vector<std::string> state_dict_keys() const;
 };
 
+/// All parameters in `dtype`.
+Model with_dtype(Model model, Dtype dtype);
+
 /// Error naming `where` for more than 9e15 parameters: below, 16 bytes of each still fit an int64.
 void check_size(const Model& model, std::string_view where);
 

@@ -389,12 +389,6 @@ int micro_batches_of(const FineTuningRow& row, const FineTuningStack& stack) {
   return std::min(stack.micro_batches, 2);
 }
 
-Model in_dtype(Model model, Dtype dtype) {
-  model.dtype = dtype;
-  for (Parameter& parameter : model.parameters) parameter.dtype = dtype;
-  return model;
-}
-
 std::vector<std::string> blocks_of(const Model& model) {
   std::vector<std::string> names;
   for (const Module& module : model.modules)
@@ -411,7 +405,7 @@ class Builder {
       : row_(row),
         stack_(*fine_tuning_stack(row.source)),
         known_(*known_model(row.model, stack_.model)),
-        base_(in_dtype(known_.model, stack_.torchtitan ? Dtype::float32 : dtype_of_base(row))) {}
+        base_(with_dtype(known_.model, stack_.torchtitan ? Dtype::float32 : dtype_of_base(row))) {}
 
   FineTuningScenario build() {
     result_.config = known_.config;

@@ -31,12 +31,6 @@ std::vector<Case> cases() {
   return all;
 }
 
-Model in_dtype(Model model, Dtype dtype) {
-  model.dtype = dtype;
-  for (Parameter& parameter : model.parameters) parameter.dtype = dtype;
-  return model;
-}
-
 std::vector<std::string> blocks_of(const Model& model) {
   std::vector<std::string> names;
   for (const Module& module : model.modules)
@@ -58,7 +52,7 @@ class Step {
         trainer_(recorded.json.at("trainer").string()),
         dtype_(parse_dtype(recorded.json.at("dtype").string(), "dtype")),
         config_(recorded.json.at("config")),
-        model_(in_dtype(model_of_config(config_), dtype_)) {
+        model_(with_dtype(model_of_config(config_), dtype_)) {
     const eager::ModelSettings settings = eager::usual_settings(model_);
     std::optional<eager::FineTuningSetup> tuning;
     if (case_.flag("lora")) tuning = fine_tuning();

@@ -33,12 +33,6 @@ std::vector<Case> cases() {
   return all;
 }
 
-Model in_dtype(Model model, Dtype dtype) {
-  model.dtype = dtype;
-  for (Parameter& parameter : model.parameters) parameter.dtype = dtype;
-  return model;
-}
-
 /// What record.py of tests/data/unsloth is told, for one case.
 class Step {
  public:
@@ -46,7 +40,7 @@ class Step {
       : json_(recorded.json),
         dtype_(parse_dtype(json_.at("dtype").string(), "dtype")),
         config_(json_.at("config")),
-        base_(in_dtype(model_of_config(config_), dtype_)) {
+        base_(with_dtype(model_of_config(config_), dtype_)) {
     eager::FineTuningSetup tuning;
     tuning.base = std::make_shared<const Model>(base_);
     if (json_.at("four_bits").boolean())
@@ -147,7 +141,7 @@ void PrintTo(const Case& recorded, std::ostream* out) { *out << recorded.name();
 // int8, GPTQ and AWQ have no state that Unsloth's fast_dequantize could read.
 TEST(Unsloth, RefusesABaseThatIsNotOfFourBits) {
   const JsonValue config = cases().front().json.at("config");
-  const Model base = in_dtype(model_of_config(config), Dtype::bfloat16);
+  const Model base = with_dtype(model_of_config(config), Dtype::bfloat16);
   const eager::ModelSettings settings = eager::usual_settings(base);
   eager::FineTuningSetup tuning;
   tuning.base = std::make_shared<const Model>(base);

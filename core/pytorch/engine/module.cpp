@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/refusal.h"
 
 namespace shardscope::eager {
 namespace {
@@ -59,6 +60,21 @@ Tensor Module::read(std::size_t place) const {
 
 Tensor& Module::buffer(std::string_view own_name) {
   return find(*this, buffers, "buffer", own_name);
+}
+
+Tensor whole_parameter(Session& s, Module& module, std::string_view own_name) {
+  const Tensor found = module.parameter(own_name);
+  return module.full_tensor && found ? module.full_tensor(s, found) : found;
+}
+
+Tensor plain_parameter(Session& s, Module& module, std::string_view own_name) {
+  const Tensor found = module.parameter(own_name);
+  if (whole_parameter(s, module, own_name).is(found)) return found;
+  throw Refusal("RuntimeError",
+                {.where = fmt::format("{}.{}", module.name, own_name),
+                 .what = "FSDP2 has it sharded here, as a DTensor, and the loss multiplies it with "
+                         "a plain tensor",
+                 .way_out = "leave the fused loss out, or wrap by other modules"});
 }
 
 namespace {

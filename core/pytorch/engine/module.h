@@ -64,6 +64,9 @@ class Module {
   std::vector<ForwardHook> forward_hooks;
   /// ZeROOrderedDict: called with a parameter before other code than the module's runtime reads it.
   std::function<void(const Tensor&)> before_read;
+  /// DTensor.full_tensor() of a parameter as it is by now; itself where it is whole. Empty: no
+  /// parameter is ever a DTensor.
+  std::function<Tensor(Session&, const Tensor&)> full_tensor;
 
   /// By own name; Error if there is none.
   Module& child(std::string_view own_name) const;
@@ -72,6 +75,11 @@ class Module {
   /// The parameter at that place, as `module.weight` reads it; None if there are fewer.
   Tensor read(std::size_t place) const;
 };
+
+/// The parameter for code that gathers a DTensor by itself.
+Tensor whole_parameter(Session& s, Module& module, std::string_view own_name);
+/// The parameter for code that knows no DTensor: Refusal, as PyTorch raises, where it is one.
+Tensor plain_parameter(Session& s, Module& module, std::string_view own_name);
 
 /// nn.Module._call_impl: hooks and forward. Arguments live until it returns.
 Tensors call(Session& s, Module& module, Arguments arguments);

@@ -56,6 +56,15 @@ std::optional<std::int32_t> input_embeddings(const ModuleTree& tree, std::int32_
   return base ? input_embeddings(tree, *base, {}) : std::nullopt;
 }
 
+/// PeftModel.base_model.model is the model itself.
+constexpr const char* peft_path = "base_model.model";
+
+/// PeftModel and LoraModel ask what is inside them for attributes that they lack. But LoraModel has
+/// a `model`, the whole one.
+std::string below_peft(const std::string& prefix) {
+  return prefix.empty() || prefix == "model" ? peft_path : std::string(peft_path) + "." + prefix;
+}
+
 }  // namespace
 
 std::optional<std::int32_t> find_module(const ModuleTree& tree, std::int32_t module,
@@ -70,11 +79,14 @@ std::optional<std::int32_t> find_module(const ModuleTree& tree, std::int32_t mod
 }
 
 TransformersFacts transformers_facts(const Model& model, const ModuleTree& tree) {
-  TransformersFacts facts{.base_model_prefix = model.base_model_prefix,
+  const std::string& prefix = model.base_model_prefix;
+  const std::optional<std::int32_t> adapted = find_module(tree, 0, peft_path);
+  const std::int32_t root = adapted.value_or(0);
+  TransformersFacts facts{.base_model_prefix = adapted ? below_peft(prefix) : prefix,
                           .no_split_classes = model.no_split_classes,
-                          .input_embeddings = input_embeddings(tree, 0, model.base_model_prefix),
-                          .output_embeddings = overridden(output_overrides, tree, 0)};
-  if (!facts.output_embeddings) facts.output_embeddings = find_module(tree, 0, "lm_head");
+                          .input_embeddings = input_embeddings(tree, root, prefix),
+                          .output_embeddings = overridden(output_overrides, tree, root)};
+  if (!facts.output_embeddings) facts.output_embeddings = find_module(tree, root, "lm_head");
   return facts;
 }
 

@@ -166,8 +166,8 @@ Tensor liger_language_loss(Session& s, Module& module, Tensor hidden, const Tens
   Tensor targets = contiguous(s, slice(s, padded, -1, 1));
   hidden = view(s, hidden, {-1, hidden.size(-1)});
   targets = view(s, targets, {-1});
-  return liger_fused_linear_cross_entropy(s, hidden, module.child("lm_head").parameter("weight"),
-                                          targets);
+  return liger_fused_linear_cross_entropy(
+      s, hidden, plain_parameter(s, module.child("lm_head"), "weight"), targets);
 }
 
 /// QWenLMHeadModel.forward (modeling_qwen.py of Qwen-7B), as transformers' models until 4.30 had
@@ -220,14 +220,14 @@ Module::Forward causal_language_forward(const Context& context, const Module&) {
       Module& head = module.child("lm_head");
       check_head(*context, head, "cut-cross-entropy");
       return root_outputs(
-          cut_cross_entropy(s, alias(s, base[0]), head.parameter("weight"), given.labels), {},
-          base);
+          cut_cross_entropy(s, alias(s, base[0]), plain_parameter(s, head, "weight"), given.labels),
+          {}, base);
     }
     if (settings.loss == LanguageLoss::tiled && given.labels) {
       Module& head = trained_head(module.child("lm_head"));
       check_head(*context, head, "TRL's fused head");
       Tensors outputs = fused_head(s, {.hidden = base[0],
-                                       .weight = head.parameter("weight"),
+                                       .weight = whole_parameter(s, head, "weight"),
                                        .labels = given.labels,
                                        .settings = settings.tiled});
       outputs.insert(outputs.end(), base.begin() + 1, base.end());

@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/views.h"
 #include "core/pytorch/runtimes/common/collectives.h"
-#include "core/pytorch/runtimes/deepspeed/linear.h"
 #include "core/pytorch/runtimes/deepspeed/parameter_tree.h"
 
 namespace shardscope::eager::deepspeed {
@@ -19,19 +17,14 @@ PartitionedOptimizer::PartitionedOptimizer(Setup setup, Module& model, const Pro
                                            const ProcessGroup* secondary)
     : setup_(std::move(setup)),
       world_(world),
-      parameters_(setup_, world, secondary),
-      coordinator_(setup_, parameters_, world),
+      offload_(setup_, model, world, secondary),
+      parameters_(offload_.parameters()),
       reduce_stream_(setup_.side_stream({"reduce_and_partition", Stream::reduce})),
       gradient_partition_(setup_.parameters.size()),
       master_gradient_(setup_.parameters.size()),
       offloaded_norms_(setup_.parameters.size()) {
   Session& s = setup_.s;
   const NoGrad no_grad(s);
-  s.linear_replacement = zero3_linear;
-  mark_persistent();
-  model.forward_pre_hooks.push_back(
-      [this](Session&, Module&, Arguments&) { coordinator_.reset_step(); });
-  register_module_hooks(model);
   overflow_tracker_ = zeros(s, {1}, {.dtype = Dtype::boolean, .device = state_device()});
   barrier(s, world_);
   make_sub_groups();
@@ -70,18 +63,6 @@ void PartitionedOptimizer::initialize_states() {
           narrow(s, group.master.grad(), 0, at, parameters_[p].partition_elements);
       at += parameters_[p].partition_elements;
     }
-  }
-}
-
-void PartitionedOptimizer::mark_persistent() {
-  std::int64_t total = 0;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    PartitionedParameter& p = parameters_[i];
-    if (p.elements + total > setup_.settings.model_persistence_elements) continue;
-    if (p.elements > setup_.settings.param_persistence_elements) continue;
-    p.persistent = true;
-    persistent_.push_back(i);
-    total += p.elements;
   }
 }
 
@@ -156,102 +137,6 @@ void PartitionedOptimizer::point_partitions() {
   }
 }
 
-void PartitionedOptimizer::register_module_hooks(Module& model) {
-  // Looked up, never walked.
-  const auto index_of = std::make_shared<std::map<const TensorImpl*, std::size_t>>();
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    (*index_of)[parameters_[i].parameter.impl()] = i;
-  const auto own = [&](const Module& module) {
-    ParameterIndices indices;
-    for (const Module::NamedTensor& named : module.parameters)
-      if (named.tensor) indices.push_back(index_of->at(named.tensor.impl()));
-    return indices;
-  };
-  const auto hook = [&](const auto& self, Module& module) -> void {
-    const int id = static_cast<int>(hooked_.size());
-    Hooked& hooked = hooked_.emplace_back(
-        Hooked{.fetched = {.id = id, .module = &module, .parameters = own(module)}});
-    for (const Module::Child& child : module.children) self(self, *child.module);
-    module.before_read = [this, index_of](const Tensor& parameter) {
-      const auto found = index_of->find(parameter.impl());
-      if (found != index_of->end()) gather_what_is_read(found->second);
-    };
-    module.forward_pre_hooks.push_back([this, &hooked](Session& s, Module&, Arguments&) {
-      const NoGrad no_grad(s);
-      forwards_.push_back(&hooked);
-      coordinator_.fetch(hooked.fetched, true);
-    });
-    module.forward_hooks.push_back(
-        [this, &hooked](Session& s, Module&, const Arguments&, Tensors&) {
-          const NoGrad no_grad(s);
-          forwards_.pop_back();
-          coordinator_.release(hooked.fetched, true);
-        });
-    module.forward_hooks.push_back(
-        [this, &hooked](Session& s, Module&, const Arguments&, Tensors& outputs) {
-          hook_outputs(s, hooked, outputs);
-        });
-    module.forward_pre_hooks.push_back([this, &hooked](Session& s, Module&, Arguments& arguments) {
-      hook_inputs(s, hooked, arguments);
-    });
-  };
-  hook(hook, model);
-}
-
-/// ZeROOrderedDict: a parameter that is read and not there is gathered. From then on it is one of
-/// the module in whose forward that was.
-void PartitionedOptimizer::gather_what_is_read(std::size_t parameter) {
-  if (!in_forward_ || parameters_[parameter].status != GatherStatus::not_available) return;
-  ParameterIndices& own = forwards_.back()->fetched.parameters;
-  if (std::ranges::find(own, parameter) == own.end()) {
-    own.push_back(parameter);
-    std::ranges::sort(own);
-  }
-  parameters_.gather_now({parameter});
-}
-
-/// PreBackwardFunctionForModule: its backward runs before the module's.
-void PartitionedOptimizer::hook_outputs(Session& s, Hooked& hooked, Tensors& outputs) {
-  for (Tensor& output : outputs) {
-    if (!output) continue;
-    ++hooked.forwards;
-    output = apply_function(
-                 s, "PreBackwardFunctionForModuleBackward", {output},
-                 [&](Session& session, const NodeRef&) { return Tensors{detach(session, output)}; },
-                 [this, &hooked](Session& session, Node&, Tensors& gradients) {
-                   const NoGrad no_grad(session);
-                   if (hooked.forwards > 0) {
-                     coordinator_.fetch(hooked.fetched, false);
-                     --hooked.forwards;
-                   }
-                   return std::move(gradients);
-                 })
-                 .front();
-  }
-}
-
-/// PostBackwardFunctionModule: its backward runs after the module's.
-void PartitionedOptimizer::hook_inputs(Session& s, Hooked& hooked, Arguments& arguments) {
-  hooked.gradients_to_come = 0;
-  const std::size_t positional = arguments.positional < 0
-                                     ? arguments.tensors.size()
-                                     : static_cast<std::size_t>(arguments.positional);
-  for (std::size_t i = 0; i < positional; ++i) {
-    Tensor& input = arguments.tensors[i];
-    if (!input) continue;
-    if (input.requires_grad()) ++hooked.gradients_to_come;
-    input = apply_function(
-                s, "PostBackwardFunctionModuleBackward", {input},
-                [&](Session& session, const NodeRef&) { return Tensors{detach(session, input)}; },
-                [this, &hooked](Session& session, Node&, Tensors& gradients) {
-                  const NoGrad no_grad(session);
-                  if (--hooked.gradients_to_come == 0) coordinator_.release(hooked.fetched, false);
-                  return std::move(gradients);
-                })
-                .front();
-  }
-}
-
 void PartitionedOptimizer::register_gradient_hooks() {
   for (const SubGroup& group : sub_groups_)
     for (const std::size_t p : group.parameters) {
@@ -265,7 +150,7 @@ void PartitionedOptimizer::register_gradient_hooks() {
 void PartitionedOptimizer::start_forward() {
   if (epilogue_ran_) ++micro_step_;
   epilogue_ran_ = false;
-  in_forward_ = true;
+  offload_.start_forward();
 }
 
 std::vector<HeldTensor> PartitionedOptimizer::held() const {

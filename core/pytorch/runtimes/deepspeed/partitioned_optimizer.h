@@ -1,5 +1,5 @@
 // DeepSpeedZeroOptimizer_Stage3.
-// Source: deepspeed 0.19.8, runtime/zero/stage3.py and parameter_offload.py.
+// Source: deepspeed 0.19.8, runtime/zero/stage3.py.
 #pragma once
 
 #include <deque>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/pytorch/plans/deepspeed_zero3.h"
-#include "core/pytorch/runtimes/deepspeed/coordinator.h"
+#include "core/pytorch/runtimes/deepspeed/parameter_offload.h"
 
 namespace shardscope::eager::deepspeed {
 
@@ -18,7 +18,7 @@ class PartitionedOptimizer final : public ZeroOptimizerBase {
                        const ProcessGroup* secondary);
 
   void start_forward() override;
-  void end_forward() override { in_forward_ = false; }
+  void end_forward() override { offload_.end_forward(); }
   Tensor scale(const Tensor& loss) override;
   void end_backward() override;
   void step() override;
@@ -33,22 +33,10 @@ class PartitionedOptimizer final : public ZeroOptimizerBase {
     Tensor master;  ///< float32, or `flat` itself
     Tensors averaged;
   };
-  /// Counts of a module's forwards and of its inputs' gradients to come.
-  struct Hooked {
-    FetchedModule fetched;
-    int forwards = 0;           ///< applied_pre_backward_ref_cnt
-    int gradients_to_come = 0;  ///< ds_grads_remaining
-  };
-
-  void mark_persistent();
   void make_sub_groups();
   Tensor defragmented(const std::vector<ParameterIndices>& groups);
   void initialize_states();
   void point_partitions();
-  void register_module_hooks(Module& module);
-  void gather_what_is_read(std::size_t parameter);
-  void hook_inputs(Session& s, Hooked& hooked, Arguments& arguments);
-  void hook_outputs(Session& s, Hooked& hooked, Tensors& outputs);
   void register_gradient_hooks();
 
   void gradient_hook(std::size_t parameter);
@@ -70,13 +58,9 @@ class PartitionedOptimizer final : public ZeroOptimizerBase {
 
   Setup setup_;
   const ProcessGroup& world_;
-  PartitionedParameters parameters_;
-  Coordinator coordinator_;
-  std::deque<Hooked> hooked_;      ///< addresses stay
-  std::vector<Hooked*> forwards_;  ///< FWD_MODULE_STACK
-  bool in_forward_ = false;        ///< of the model
+  ParameterOffload offload_;
+  PartitionedParameters& parameters_;
   std::vector<SubGroup> sub_groups_;
-  ParameterIndices persistent_;
   StreamId reduce_stream_;
 
   Tensor overflow_tracker_;  ///< inf_or_nan_tracker

@@ -226,7 +226,7 @@ void PartitionedOptimizer::offload(std::size_t index, const Tensor& gradient) {
 void PartitionedOptimizer::end_backward() {
   const NoGrad no_grad(setup_.s);
   epilogue();
-  coordinator_.release_leftovers();
+  offload_.coordinator().release_leftovers();
 }
 
 void PartitionedOptimizer::epilogue() {
@@ -249,7 +249,7 @@ void PartitionedOptimizer::step() {
   epilogue_ran_ = false;
   bucket_.clear();
   bucket_elements_ = 0;
-  coordinator_.release_all();
+  offload_.coordinator().release_all();
   if (setup_.dtype() == Dtype::float16) check_overflow();
   Tensors norms;
   for (const SubGroup& group : sub_groups_) norms.push_back(grad_norm(group));
@@ -260,7 +260,7 @@ void PartitionedOptimizer::step() {
   for (SubGroup& group : sub_groups_) step_sub_group(group, norm);
   const Visiting visiting = setup_.visiting(Site::post_step);
   std::fill(offloaded_norms_.begin(), offloaded_norms_.end(), Tensor());
-  if (!persistent_.empty()) parameters_.gather_now(persistent_);
+  if (!offload_.persistent().empty()) parameters_.gather_now(offload_.persistent());
   parameters_.drop_secondary();
 }
 

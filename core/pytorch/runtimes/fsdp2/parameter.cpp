@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
+#include "core/pytorch/engine/autograd.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/dispatch.h"
 #include "core/pytorch/engine/views.h"
+#include "core/pytorch/runtimes/common/collectives.h"
 
 namespace shardscope::eager::fsdp2 {
 namespace {
@@ -75,6 +77,33 @@ void Parameter::init_sharded_param(Session& s, const Tensor& original) {
   const Tensor shard = narrow(s, padded, shard_dim_, 0, sharded_size_.product() > 0 ? own_rows : 0);
   sharded_param_ = parameter_of(detach(s, shard), original.requires_grad());
   register_on_modules(sharded_param_);
+}
+
+Tensor Parameter::full_tensor(Session& s) const {
+  if (offloads())
+    throw Error({.where = name_,
+                 .what = "is read as a whole from shards in host memory, and computed with there",
+                 .way_out = "leave CPU offload out, or choose a loss by the model"});
+  const ProcessGroup& group = *mesh_->shard;
+  const std::int64_t rows = size_[shard_dim_], own_rows = sharded_size_[shard_dim_];
+  const std::int64_t first = padded_sharded_size_[shard_dim_] * group.rank;
+  // Shard._to_replicate_tensor: padded, gathered along dimension 0, then cut.
+  const auto gather = [&](Session& in, const NodeRef&) -> Tensors {
+    Tensor local = sharded_param_;
+    const bool uneven = padded_sharded_size_[shard_dim_] * group.size() != rows;
+    if (uneven && own_rows < padded_sharded_size_[shard_dim_]) {
+      const Tensor padded = new_zeros(in, local, padded_sharded_size_);
+      copy_(in, narrow(in, padded, shard_dim_, 0, own_rows), local);
+      local = padded;
+    }
+    const Tensor whole = functional_all_gather(in, group, local);
+    wait_tensor(in, whole);
+    return {uneven ? narrow(in, whole, shard_dim_, 0, rows) : whole};
+  };
+  const auto cut = [=, dim = shard_dim_](Session& in, Node&, Tensors& gradients) -> Tensors {
+    return {clone(in, narrow(in, gradients[0], dim, std::min(first, rows), own_rows))};
+  };
+  return apply_function(s, "RedistributeBackward", {sharded_param_}, gather, cut).front();
 }
 
 void Parameter::init_dtypes() {

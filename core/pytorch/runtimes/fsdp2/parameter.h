@@ -67,6 +67,10 @@ class Parameter {
   const Tensor& unsharded_param() const { return unsharded_param_; }
   const Tensor& gathered() const { return gathered_; }
 
+  /// DTensor.full_tensor() of sharded_param(), in its own dtype. Its gradient is cut, not reduced.
+  /// Error where the shard is on the host.
+  Tensor full_tensor(Session& s) const;
+
   /// Takes the dtype that the parameter has by now; lazy initialization.
   void init_dtypes();
   /// The shard may have been replaced (to_empty, a load): take it over, padded if need be.

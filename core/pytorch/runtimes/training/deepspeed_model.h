@@ -3,9 +3,11 @@
 
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/pytorch/runtimes/deepspeed/engine.h"
+#include "core/pytorch/runtimes/deepspeed/inference_engine.h"
 #include "core/pytorch/runtimes/training/parallel_model.h"
 
 namespace shardscope::eager {
@@ -30,6 +32,21 @@ class DeepSpeedModel final : public ParallelModel, private ModelEngine {
 
   std::shared_ptr<Module> module_;
   deepspeed::Engine engine_;
+};
+
+/// The same for a model that never trains.
+class DeepSpeedReference final : public ParallelModel {
+ public:
+  /// `groups` must outlive the model.
+  DeepSpeedReference(Session& s, std::shared_ptr<Module> module, ProcessGroups& groups,
+                     const DeepSpeedSettings& settings)
+      : module_(std::move(module)), engine_(s, groups, *module_, settings) {}
+
+  Module& module() override { return *module_; }
+
+ private:
+  std::shared_ptr<Module> module_;
+  deepspeed::InferenceEngine engine_;
 };
 
 }  // namespace shardscope::eager

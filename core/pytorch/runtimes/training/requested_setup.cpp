@@ -144,6 +144,9 @@ void set_fine_tuning(FineTuningSetup tuning, TrainingSetup& setup) {
   if (zero != nullptr && zero->settings.stage == 3 && !tuning.from_pretrained) {
     zero->settings.keeps_dtypes = true;
     setup.trainable_dtype.reset();
+    // Whatever dtype was asked for (partition_parameters.py, Init._set_dtype).
+    tuning.base = std::make_shared<const shardscope::Model>(
+        with_dtype(*tuning.base, zero->settings.precision));
   }
   setup.fine_tuning = std::move(tuning);
 }

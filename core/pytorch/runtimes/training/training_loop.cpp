@@ -253,7 +253,7 @@ void TrainingLoop::measure(int number) {
 Tensors TrainingLoop::reference_outputs(int number) {
   const NoGrad no_grad(s_);
   if (settings_.reference == ReferencePolicy::copy)
-    return scored(call(s_, *reference_, batch_of(number)), number);
+    return scored(call(s_, reference_->module(), batch_of(number)), number);
   const WithoutAdapters disabled(model_.module());
   return scored(forward(batch_of(number)), number);
 }

@@ -94,8 +94,11 @@ class TrainingLoop {
   /// `left_out`: so many of its micro-batches, from the first on, are not run.
   void iteration(const Probe& probe, int left_out = 0);
   /// The model of ReferencePolicy::copy.
-  void set_reference(std::shared_ptr<Module> reference) { reference_ = std::move(reference); }
-  Module* reference() const { return reference_.get(); }  ///< null: none
+  void set_reference(std::unique_ptr<ParallelModel> reference) {
+    reference_ = std::move(reference);
+  }
+  /// Null: none.
+  Module* reference() const { return reference_ ? &reference_->module() : nullptr; }
   /// What an evaluation keeps of the first batch's forward: its logits; of an export its loss.
   Tensor evaluated();
   /// The function that loops returns: its variables go.
@@ -159,7 +162,7 @@ class TrainingLoop {
   std::optional<GradScaler> scaler_;
   std::function<void(Session&)> after_step_;
   std::shared_ptr<ExportedModel> exported_;
-  std::shared_ptr<Module> reference_;
+  std::unique_ptr<ParallelModel> reference_;
   Tensors inputs_;
   Tensor logits_, loss_;  // the loop's variables
   Tensor model_loss_;     // of the model's output, which a variable holds

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/refusal.h"
 #include "core/pytorch/engine/adapters/adalora.h"
 #include "core/pytorch/engine/adapters/described.h"
 #include "core/pytorch/engine/adapters/pretrained.h"
@@ -92,7 +93,17 @@ std::unique_ptr<ParallelModel> build(Building& b, const PlainSetup&) {
   return std::make_unique<PlainModel>(std::move(b.module));
 }
 
+void move_to_device(Session& s, const Tensor& tensor) {
+  if (tensor && tensor.device() == Device::cpu)
+    tensor.set_data(to(s, tensor, {.device = s.settings.device}));
+}
+
 std::unique_ptr<ParallelModel> build(Building& b, const ddp::Options& options) {
+  const NoGrad no_grad(b.s);
+  for (Module* module : modules_of(*b.module)) {
+    for (const Module::NamedTensor& own : module->parameters) move_to_device(b.s, own.tensor);
+    for (const Module::NamedTensor& own : module->buffers) move_to_device(b.s, own.tensor);
+  }
   b.checkpoint();
   return std::make_unique<DdpModel>(b.s, std::move(b.module), b.groups.world(), options);
 }
@@ -155,11 +166,6 @@ std::unique_ptr<ParallelModel> build(Building& b, const Fsdp2Setup& setup) {
   }
   return std::make_unique<Fsdp2Model>(b.s, std::move(b.module), b.groups, setup.mesh,
                                       std::move(steps));
-}
-
-void move_to_device(Session& s, const Tensor& tensor) {
-  if (tensor && tensor.device() == Device::cpu)
-    tensor.set_data(to(s, tensor, {.device = s.settings.device}));
 }
 
 /// Module.to(device); under zero.Init parameters follow one by one, as they are partitioned.
@@ -342,19 +348,53 @@ ModelSettings model_settings(const TrainingSetup& setup) {
   return settings;
 }
 
-/// The reference of a preference: loaded as the model is, and never wrapped. Null: there is none.
-std::shared_ptr<Module> reference_model(Session& s, Session& maker, const shardscope::Model& model,
-                                        const JsonValue& config, const TrainingSetup& setup) {
+std::unique_ptr<ParallelModel> wrapped_reference(Session& s, std::shared_ptr<Module> module,
+                                                 const TrainingSetup& setup,
+                                                 ProcessGroups& groups) {
+  if (const auto* zero = std::get_if<DeepSpeedSetup>(&setup.runtime))
+    return std::make_unique<DeepSpeedReference>(s, std::move(module), groups, zero->settings);
+  const auto* fsdp2 = std::get_if<Fsdp2Setup>(&setup.runtime);
+  if (fsdp2 == nullptr) return std::make_unique<PlainModel>(std::move(module));
+  // prepare_fsdp: one unit, the whole model.
+  std::vector<FullyShardStep> steps(1);
+  steps[0].modules = {module.get()};
+  steps[0].options = {.reshard_after_forward = fsdp2->calls.front().reshard_after_forward,
+                      .mixed_precision = fsdp2->mixed_precision,
+                      .offload = fsdp2->offload};
+  return std::make_unique<Fsdp2Model>(s, std::move(module), groups, fsdp2->mesh, std::move(steps));
+}
+
+/// Whether a second model goes from the host to the device by what wraps it.
+bool is_wrapped(const TrainingSetup& setup) {
+  return std::holds_alternative<DeepSpeedSetup>(setup.runtime) ||
+         std::holds_alternative<Fsdp2Setup>(setup.runtime);
+}
+
+shardscope::Model as_loaded(const shardscope::Model& model, const TrainingSetup& setup) {
+  const auto* zero = std::get_if<DeepSpeedSetup>(&setup.runtime);
+  return zero == nullptr ? model : with_dtype(model, zero->settings.precision);
+}
+
+/// The second model of a preference, which never trains. Null: there is none. `maker` is where an
+/// empty one is made, or one that is wrapped. Source: TRL 1.16, models/utils.py (prepare_deepspeed,
+/// prepare_fsdp).
+std::unique_ptr<ParallelModel> reference_model(Session& s, Session& maker,
+                                               const shardscope::Model& model,
+                                               const JsonValue& config, const TrainingSetup& setup,
+                                               ProcessGroups& groups) {
   if (setup.loop.reference != ReferencePolicy::copy) return nullptr;
-  const bool whole = std::holds_alternative<PlainSetup>(setup.runtime) ||
-                     std::holds_alternative<ddp::Options>(setup.runtime);
-  const bool adapts =
-      setup.fine_tuning && (setup.fine_tuning->adapter || setup.fine_tuning->quantization);
-  if (!whole || adapts)
+  if (setup.fine_tuning && (setup.fine_tuning->adapter || setup.fine_tuning->quantization))
     throw Error({.where = "reference model",
-                 .what = "a copy of the model is predicted on one device and under DDP, without "
-                         "adapters",
+                 .what = "a copy of the model is predicted without adapters",
                  .way_out = "give --reference adapter-off with --peft, or none"});
+  if (std::holds_alternative<Fsdp1Setup>(setup.runtime))
+    throw Refusal(
+        "ValueError",
+        {.where = "reference model",
+         .what = "TRL 1.16 cannot wrap a second model by FSDP1, which finds its layers on "
+                 "other devices than their rank's",
+         .way_out = "give FSDP2, or compute its log-probabilities before the training "
+                    "(precompute_ref_log_probs, --reference none)"});
   ModelSettings settings = model_settings(setup);
   settings.tiled.entropy = settings.tiled.mean_logits = settings.tiled.top1 = false;
   std::shared_ptr<Module> module;
@@ -366,9 +406,10 @@ std::shared_ptr<Module> reference_model(Session& s, Session& maker, const shards
                               .quantization = {}})
                  .module;
   else
-    module = make_module(s, model, config, settings);
-  if (setup.forward_autocast) add_autocast(*module, *setup.forward_autocast);
-  return module;
+    module = make_module(is_wrapped(setup) ? maker : s, as_loaded(model, setup), config, settings);
+  const bool autocast = !std::holds_alternative<Fsdp2Setup>(setup.runtime);
+  if (setup.forward_autocast && autocast) add_autocast(*module, *setup.forward_autocast);
+  return wrapped_reference(s, std::move(module), setup, groups);
 }
 
 }  // namespace
@@ -412,7 +453,10 @@ TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonV
   if (made_on == Device::meta && setup.made_on == Device::meta)
     fill_from_meta(s, *model_, model, setup, groups_.world());
   if (probe) probe(SetupMoment::wrapped);
-  std::shared_ptr<Module> reference = reference_model(s, maker, given, config, setup);
+  if (setup.loop.reference == ReferencePolicy::copy && is_wrapped(setup))
+    reference_maker_ = std::make_unique<Session>(settings_of_maker(setup, Device::cpu));
+  std::unique_ptr<ParallelModel> reference = reference_model(
+      s, reference_maker_ ? *reference_maker_ : maker, given, config, setup, groups_);
   loop_ = std::make_unique<TrainingLoop>(s, *model_, groups_.world(), setup.loop, exported);
   loop_->set_reference(std::move(reference));
   if (adapter_ && adapter_->adaptive_rank)

@@ -34,7 +34,8 @@ class TrainingRun {
   bool saves_quantized_state() const { return saves_quantized_state_; }
 
  private:
-  std::unique_ptr<Session> maker_;  ///< where the model was made, if not on the device
+  std::unique_ptr<Session> maker_;            ///< where the model was made, if not on the device
+  std::unique_ptr<Session> reference_maker_;  ///< the same of a second model
   ProcessGroups groups_;
   QuantizedLayers quantized_;
   std::optional<LoraConfig> adapter_;
