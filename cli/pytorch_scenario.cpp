@@ -262,14 +262,25 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   return scenario;
 }
 
-void load_on_device(PytorchScenario& scenario) {
+namespace {
+
+/// Whether several processes load with device_map=None, so that DDP's model comes from the host:
+/// TRL's trainers, and scripts that accelerate or the Trainer starts. Other tools name the GPU.
+bool loads_on_host(const eager::TrainingSetup& setup, const ShardingOptions& sharding) {
+  if (!std::holds_alternative<eager::ddp::Options>(setup.runtime)) return false;
+  if (!setup.fine_tuning || setup.fine_tuning->quantization) return false;
+  const bool script = (sharding.accelerate || sharding.training_arguments) && !sharding.recipe;
+  return script || setup.model.loss == eager::LanguageLoss::tiled;
+}
+
+}  // namespace
+
+void place_loading(PytorchScenario& scenario, const ShardingOptions& sharding) {
   eager::TrainingSetup& setup = scenario.training.setup;
   const bool of_trl = setup.model.loss == eager::LanguageLoss::tiled;
   const bool plain = setup.world == 1 && std::holds_alternative<eager::PlainSetup>(setup.runtime);
   const bool float8 = setup.float8.recipe != eager::parallel::Float8Recipe::none;
-  // Several processes get device_map=None: the Trainer moves what was loaded on the host.
-  const bool ddp = std::holds_alternative<eager::ddp::Options>(setup.runtime);
-  if (of_trl && ddp && setup.fine_tuning && !setup.fine_tuning->quantization) {
+  if (loads_on_host(setup, sharding)) {
     setup.fine_tuning->from_pretrained = false;
     setup.made_on = eager::Device::cpu;
   }

@@ -44,9 +44,10 @@ const Model& base_of(const PytorchScenario& scenario);
 /// modelled.
 PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& question);
 
-/// TRL's trainers load on one device by device_map="auto": all weights out of one block. Changes
-/// nothing else. Source: TRL 1.16, trainer/utils.py (create_model_from_path).
-void load_on_device(PytorchScenario& scenario);
+/// TRL's trainers load on one device by device_map="auto": all weights out of one block. Under DDP
+/// they and plain scripts load on the host. Changes nothing else. Source: TRL 1.16,
+/// trainer/utils.py (create_model_from_path) and sft_trainer.py; transformers 5.24 trainer.py.
+void place_loading(PytorchScenario& scenario, const ShardingOptions& sharding);
 
 /// Of set-up, the first two steps and the steady one.
 Schedule schedule_of(const PytorchScenario& scenario);

@@ -212,6 +212,9 @@ accelerate::FsdpPlugin fsdp_plugin(const ConfiguredModel& model, const Workers& 
                     "examples/pytorch/export_model.py writes"});
   accelerate::set_auto_wrap_policy(plugin, model.prepared.tree,
                                    model.prepared.facts.no_split_classes);
+  if (plugin.is_version(1) && is_adapted(model.prepared.tree))
+    accelerate::set_peft_wrap_policy(plugin, model.prepared.tree,
+                                     model.prepared.facts.no_split_classes);
   return plugin;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/error.h"
@@ -171,7 +172,22 @@ class Setup {
     if (settings.micro_batch_size > 0) setup_.loop.batch = settings.micro_batch_size;
     setup_.made_on = Device::cpu;
     setup_.trainable_dtype = settings.precision;  // as the engine casts it on the host
+    if (settings.stage < 3 && settings.precision == Dtype::float32) keep_precision(settings);
     setup_.runtime = DeepSpeedSetup{std::move(settings)};
+  }
+
+  /// Where nothing is enabled the engine casts nothing, and accumulates and sends in float32.
+  /// Source: deepspeed 0.19.8 engine.py (__check_params, get_data_types), stage_1_and_2.py.
+  void keep_precision(DeepSpeedSettings& settings) {
+    const auto trained = std::ranges::find_if(tree().parameters, &TreeParameter::trainable);
+    if (trained == tree().parameters.end() || trained->dtype == Dtype::float32) return;
+    settings.precision = trained->dtype;
+    settings.precision_of_weights = true;
+    settings.keeps_dtypes = true;
+    for (std::optional<Dtype>* dtype :
+         {&settings.accumulation_dtype, &settings.communication_dtype})
+      if (!*dtype) *dtype = Dtype::float32;
+    setup_.trainable_dtype.reset();
   }
 
   void to_fsdp(const FsdpPlugin& plugin) {

@@ -333,7 +333,24 @@ ConfigValue plugin_fields(const FsdpPlugin& p) {
        {"min_num_params", p.min_num_params.value_or(ConfigValue())}});
 }
 
+void set_peft_wrap_policy(FsdpPlugin& plugin, const ModuleTree& tree,
+                          const std::vector<std::string>& no_split_classes) {
+  const std::vector<std::string>& classes = plugin.wrap_classes.value_or(no_split_classes);
+  const auto trains = [&](std::int32_t index) {
+    const TreeParameter& parameter = tree.parameters[static_cast<std::size_t>(index)];
+    return parameter.trainable && parameter.name.ends_with(".weight");
+  };
+  std::vector<std::string>& names = plugin.peft_modules.emplace();
+  for (const TreeModule& module : tree.modules) {
+    const bool layer =
+        std::ranges::any_of(classes, [&](const std::string& name) { return module.is(name); });
+    if (layer || (module.children.empty() && std::ranges::any_of(module.parameters, trains)))
+      names.push_back(module.name);
+  }
+}
+
 AutoWrap auto_wrap_of(const FsdpPlugin& plugin) {
+  if (plugin.peft_modules) return NameWrap{.modules = *plugin.peft_modules};
   const std::int64_t elements = plugin.min_num_params && plugin.min_num_params->is_integer()
                                     ? plugin.min_num_params->integer()
                                     : 0;

@@ -38,6 +38,8 @@ struct FsdpPlugin {
   std::optional<ConfigValue> min_num_params;
   /// set_auto_wrap_policy found these in the model.
   std::optional<std::vector<std::string>> found_classes;
+  /// peft.utils.other.fsdp_auto_wrap_policy took the place of the policy: modules by name.
+  std::optional<std::vector<std::string>> peft_modules;
   std::vector<std::string> warnings;
 
   bool is_version(std::int64_t version) const { return fsdp_version == version; }
@@ -58,6 +60,11 @@ void set_mixed_precision(FsdpPlugin& plugin, std::string_view precision);
 /// set_auto_wrap_policy(model): finds the classes, or takes the model's own. Raises ValueError
 /// where the model has no such class. `no_split_classes` is _no_split_modules.
 void set_auto_wrap_policy(FsdpPlugin& plugin, const ModuleTree& tree,
+                          const std::vector<std::string>& no_split_classes);
+
+/// update_fsdp_plugin_peft of transformers' Trainer: layers and leaves that train are units, under
+/// version 1. Source: peft 0.21 utils/other.py; transformers 5.24 distributed/fsdp.py.
+void set_peft_wrap_policy(FsdpPlugin& plugin, const ModuleTree& tree,
                           const std::vector<std::string>& no_split_classes);
 
 /// The fields under the dataclass's names, enums as their names, objects as {"class", fields}.

@@ -78,6 +78,8 @@ std::optional<std::int32_t> find_module(const ModuleTree& tree, std::int32_t mod
   return static_cast<std::int32_t>(found - tree.modules.begin());
 }
 
+bool is_adapted(const ModuleTree& tree) { return find_module(tree, 0, peft_path).has_value(); }
+
 TransformersFacts transformers_facts(const Model& model, const ModuleTree& tree) {
   const std::string& prefix = model.base_model_prefix;
   const std::optional<std::int32_t> adapted = find_module(tree, 0, peft_path);

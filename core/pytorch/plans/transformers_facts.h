@@ -25,6 +25,9 @@ struct TransformersFacts {
 /// Facts of a model of a known family; `tree` is its tree (tree_of).
 TransformersFacts transformers_facts(const Model& model, const ModuleTree& tree);
 
+/// Whether the tree is PeftModel's.
+bool is_adapted(const ModuleTree& tree);
+
 /// The module `path` ("decoder.embed_tokens") inside `module`; none if there is no such module.
 std::optional<std::int32_t> find_module(const ModuleTree& tree, std::int32_t module,
                                         const std::string& path);

@@ -28,7 +28,7 @@ ZeroSettings zero_settings(const Setup& setup) {
   ZeroSettings settings;
   settings.stage = from.stage;
   settings.world = setup.group.size();
-  settings.precision = from.precision;
+  if (!from.precision_of_weights) settings.precision = from.precision;
   settings.gradient_accumulation = from.accumulation_dtype;
   settings.offload_optimizer = from.offload_optimizer.device != OffloadDevice::none;
   settings.round_robin_gradients = from.round_robin_gradients;

@@ -53,7 +53,9 @@ struct DeepSpeedSettings {
   DeepSpeedOffload offload_param;
 
   Dtype precision = Dtype::float32;  ///< of parameters and activations in compute
-  bool keeps_dtypes = false;         ///< parameters that are not in it stay as they are
+  /// The config enables neither bf16 nor fp16: `precision` is that of the weights as loaded.
+  bool precision_of_weights = false;
+  bool keeps_dtypes = false;  ///< parameters that are not in it stay as they are
   /// ZeRO-1 and 2: reduce buckets are made before the loss runs backward, not at the first
   /// gradient. DeepSpeed before pull request 7665 (November 2025), stage_1_and_2.py, backward.
   bool buckets_before_backward = false;
