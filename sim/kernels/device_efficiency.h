@@ -47,6 +47,9 @@ struct MatmulEfficiency {
   /// The same of batched products in 16 bits whose shortest dimension is none either: of attention
   /// by hand with such heads. None: as of others.
   std::optional<double> unaligned_batch;
+  /// Relative standard deviations of batched products, and of those that `unaligned_batch` is for.
+  /// 0: as of others.
+  double batched_spread = 0, unaligned_batch_spread = 0;
   /// Of the rate of products of 8 bits, where every 128 elements of depth the sums go on in float32
   /// outside of the tensor cores: all but those of fast accumulation.
   double precise_sums = 1;

@@ -17,6 +17,7 @@ constexpr std::int64_t largest_head = 4096;
 constexpr std::int64_t longest_half = 1 << 20;
 constexpr std::int64_t most_multiprocessors = 100'000;
 constexpr double least_share = 1e-4;
+constexpr double largest_spread = 10;
 /// Above one: a cache helps.
 constexpr double largest_share = 4;
 
@@ -47,8 +48,8 @@ CardProducts read_card(const JsonValue& value) {
 
 MatmulEfficiency read_matmul(const JsonValue& value) {
   value.only_keys({"tiles", "reached", "clock", "power", "unaligned", "unaligned_batch",
-                   "precise_sums", "prologue", "wave_loss", "cards", "origin", "source", "date",
-                   "spread"});
+                   "batched_spread", "unaligned_batch_spread", "precise_sums", "prologue",
+                   "wave_loss", "cards", "origin", "source", "date", "spread"});
   MatmulEfficiency matmul{.clock = value.at("clock").number(least_share, 1),
                           .power = read_quantity(value.at("power"), parse_power),
                           .unaligned = read_share(value.at("unaligned")),
@@ -57,6 +58,10 @@ MatmulEfficiency read_matmul(const JsonValue& value) {
                           .provenance = read_provenance(value)};
   if (const std::optional<JsonValue> batch = value.find("unaligned_batch"))
     matmul.unaligned_batch = read_share(*batch);
+  if (const std::optional<JsonValue> spread = value.find("batched_spread"))
+    matmul.batched_spread = spread->number(0, largest_spread);
+  if (const std::optional<JsonValue> spread = value.find("unaligned_batch_spread"))
+    matmul.unaligned_batch_spread = spread->number(0, largest_spread);
   if (const std::optional<JsonValue> precise = value.find("precise_sums"))
     matmul.precise_sums = precise->number(least_share, 1);
   for (const JsonValue& tile : value.at("tiles").elements())

@@ -65,11 +65,9 @@ bool is_aligned(const MatmulShape& shape, Bytes element) {
 double alignment_share(const MatmulShape& shape, Bytes element,
                        const MatmulEfficiency& efficiency) {
   if (is_aligned(shape, element)) return 1;
-  constexpr std::int64_t half = 2;
-  const bool of_heads = shape.batch > 1 && element.count == half &&
-                        !is_aligned(std::min({shape.m, shape.n, shape.k}), element);
-  return of_heads ? efficiency.unaligned_batch.value_or(efficiency.unaligned)
-                  : efficiency.unaligned;
+  return is_unaligned_batch(shape, element)
+             ? efficiency.unaligned_batch.value_or(efficiency.unaligned)
+             : efficiency.unaligned;
 }
 
 Bytes operands(const MatmulShape& shape, Dtype dtype) {
@@ -82,6 +80,12 @@ double matmul_waves(double tiles, int multiprocessors, double wave_loss) {
   const double full = tiles / multiprocessors;
   if (full <= 1) return 1;
   return full + (std::ceil(full) - full) * wave_loss;
+}
+
+bool is_unaligned_batch(const MatmulShape& shape, Bytes element) {
+  constexpr std::int64_t half = 2;
+  return shape.batch > 1 && element.count == half &&
+         !is_aligned(std::min({shape.m, shape.n, shape.k}), element);
 }
 
 Duration computing_time(const MatmulShape& shape, Dtype dtype, const RooflineFigures& device,

@@ -31,4 +31,8 @@ Duration computing_time(const MatmulShape& shape, Dtype dtype, const RooflineFig
 /// Waves that `tiles` tiles take, as counted above.
 double matmul_waves(double tiles, int multiprocessors, double wave_loss);
 
+/// Of attention by hand: batched, in 16 bits, and its shortest dimension is no multiple of 16
+/// bytes.
+bool is_unaligned_batch(const MatmulShape& shape, Bytes element);
+
 }  // namespace shardscope

@@ -8,6 +8,7 @@
 #include "sim/collectives/placement.h"
 #include "sim/cost/cost_model.h"
 #include "sim/kernels/device_efficiency.h"
+#include "sim/kernels/matmul_time.h"
 
 namespace shardscope {
 namespace {
@@ -22,12 +23,20 @@ double difference(Duration moved, Duration time) {
   return time.ns > 0 ? (moved.seconds() - time.seconds()) / time.seconds() : 0;
 }
 
-CostGroup group_of(const DeviceWork& work) {
+/// Products that have no spread of their own go with the others: they are wrong together.
+CostGroup group_of_product(const DeviceWork& work, const MatmulEfficiency& efficiency) {
+  const bool unaligned = is_unaligned_batch(work.matmul, size_of(work.dtype));
+  if (unaligned && efficiency.unaligned_batch_spread > 0) return CostGroup::unaligned;
+  const bool batched = work.matmul.batch > 1 && efficiency.batched_spread > 0;
+  return batched ? CostGroup::batched : CostGroup::products;
+}
+
+CostGroup group_of(const DeviceWork& work, const MatmulEfficiency& efficiency) {
   if (work.convolution.channels > 0) return CostGroup::convolutions;
   if (work.recurrent.layers > 0) return CostGroup::recurrent;
   switch (work.kind) {
     case WorkKind::matmul:
-      return CostGroup::products;
+      return group_of_product(work, efficiency);
     case WorkKind::attention_forward:
     case WorkKind::attention_backward:
       return CostGroup::attention;
@@ -88,8 +97,10 @@ CostGroup cost_group(const Schedule& schedule, const Operation& op,
   }
   const bool computes = op.kind == OperationKind::compute || op.kind == OperationKind::optimizer;
   if (!computes) return CostGroup::memory;
-  if (op.detail != Operation::no_kernel) return group_of(device_work(schedule.kernels[op.detail]));
-  if (op.work != Operation::no_work) return group_of(schedule.works[op.work]);
+  const MatmulEfficiency& efficiency = efficiency_of(profile.compute_capability).matmul;
+  if (op.detail != Operation::no_kernel)
+    return group_of(device_work(schedule.kernels[op.detail]), efficiency);
+  if (op.work != Operation::no_work) return group_of(schedule.works[op.work], efficiency);
   return op.flops.count > 0 ? CostGroup::products : CostGroup::memory;
 }
 
@@ -108,12 +119,15 @@ CostSpreads spreads_of(const HardwareProfile& profile) {
   set(CostGroup::recurrent, spread_of(device.recurrent.provenance));
   if (!profile.kernels.empty()) {
     const double measured = spread_of(profile, {"kernels"});
-    for (const CostGroup group : {CostGroup::products, CostGroup::attention, CostGroup::memory})
+    for (const CostGroup group : {CostGroup::products, CostGroup::batched, CostGroup::unaligned,
+                                  CostGroup::attention, CostGroup::memory})
       set(group, measured);
     spreads.of_model = model_spread_measured;
     return spreads;
   }
   set(CostGroup::products, spread_of(device.matmul.provenance));
+  set(CostGroup::batched, device.matmul.batched_spread);
+  set(CostGroup::unaligned, device.matmul.unaligned_batch_spread);
   set(CostGroup::memory, spread_of(device.memory.provenance));
   for (const AttentionEfficiency& row : device.attention)
     set(CostGroup::attention,
@@ -123,9 +137,16 @@ CostSpreads spreads_of(const HardwareProfile& profile) {
 }
 
 std::string_view name_of(CostGroup group) {
-  constexpr std::array<std::string_view, cost_group_count> names{
-      "matrix products", "attention", "convolutions", "recurrent networks",
-      "memory traffic",  "links",     "network",      "host"};
+  constexpr std::array<std::string_view, cost_group_count> names{"matrix products",
+                                                                 "batched products",
+                                                                 "unaligned products",
+                                                                 "attention",
+                                                                 "convolutions",
+                                                                 "recurrent networks",
+                                                                 "memory traffic",
+                                                                 "links",
+                                                                 "network",
+                                                                 "host"};
   return names[index_of(group)];
 }
 

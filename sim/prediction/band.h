@@ -19,6 +19,8 @@ namespace shardscope {
 /// Costs that are wrong together, because the same constants of a machine make them.
 enum class CostGroup : std::uint8_t {
   products,      ///< matrix products: peak, clocks, tiles
+  batched,       ///< products in batches: attention by hand
+  unaligned,     ///< those of heads that are no multiple of 16 bytes
   attention,     ///< fused attention
   convolutions,  ///< of cuDNN: shares of the rate of products
   recurrent,     ///< networks of cuDNN: times of their steps
@@ -27,7 +29,7 @@ enum class CostGroup : std::uint8_t {
   network,       ///< collectives between nodes
   host           ///< Python, dispatch and launches
 };
-inline constexpr std::size_t cost_group_count = 8;
+inline constexpr std::size_t cost_group_count = 10;
 std::string_view name_of(CostGroup group);
 
 /// One number a group.

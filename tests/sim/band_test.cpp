@@ -64,6 +64,36 @@ TEST(Band, LayersOfCudnnMoveByTheirOwnSpreads) {
   EXPECT_EQ(moves.of_group[index_of(CostGroup::products)], 0);
 }
 
+CostGroup group_of_product(const MatmulShape& shape, const HardwareProfile& profile) {
+  Schedule schedule;
+  schedule.works = {{.kind = WorkKind::matmul, .dtype = Dtype::bfloat16, .matmul = shape}};
+  return cost_group(schedule, {.detail = Operation::no_kernel, .work = 0}, profile);
+}
+
+// Scores of 12 heads of 128 (256 bytes a row) and of 150 (300 bytes, no multiple of 16), and a
+// linear layer. On Hopper nothing says that one is less certain than the others.
+TEST(Band, ProductsOfAttentionByHandMoveByTheirOwnSpreads) {
+  const MatmulShape heads_of_128{.batch = 12, .m = 2048, .n = 2048, .k = 128};
+  const MatmulShape heads_of_150{.batch = 12, .m = 2048, .n = 2048, .k = 150};
+  const MatmulShape linear{.batch = 1, .m = 2048, .n = 2048, .k = 150};
+  const HardwareProfile a100 = find_hardware_profile("a100_80gb", "t");
+  EXPECT_EQ(group_of_product(heads_of_128, a100), CostGroup::batched);
+  EXPECT_EQ(group_of_product(heads_of_150, a100), CostGroup::unaligned);
+  EXPECT_EQ(group_of_product(linear, a100), CostGroup::products);
+  const HardwareProfile h100 = find_hardware_profile("h100_sxm", "t");
+  EXPECT_EQ(group_of_product(heads_of_128, h100), CostGroup::products);
+  EXPECT_EQ(group_of_product(heads_of_150, h100), CostGroup::products);
+}
+
+// 130 and 201, 219 and 230, 227 and 230, 243 and 236, 132 and 183 TFLOP/s: logarithms of 0.44,
+// 0.05, 0.01, -0.03 and 0.33; the root of the mean square is 0.24. 53.9 / 12.2 is 4.42, half of
+// whose logarithm is 0.74.
+TEST(Band, ProductsOfAttentionByHandAreAsUncertainAsMeasurementsAreApart) {
+  const CostSpreads spreads = spreads_of(find_hardware_profile("a100_80gb", "t"));
+  EXPECT_NEAR(spreads.of_group[index_of(CostGroup::batched)], 0.24, 0.005);
+  EXPECT_NEAR(spreads.of_group[index_of(CostGroup::unaligned)], std::log(53.9 / 12.2) / 2, 0.005);
+}
+
 TEST(Band, AStepIsAskedAgainOnlyWhereItsCostsMove) {
   PresentGroups present;
   present.add(CostGroup::products);
