@@ -17,6 +17,8 @@
 #include "sim/validate/fine_tuning_stack.h"
 #include "sim/validate/known_model.h"
 #include "sim/validate/published_words.h"
+#include "sim/validate/sample_lengths.h"
+#include "sim/validate/unsloth_notebooks.h"
 
 namespace shardscope {
 namespace {
@@ -144,6 +146,14 @@ bool has_short_samples(const FineTuningRow& row) {
          holds(row.source, "mistral-small-3.1-24B-lora");
 }
 
+/// Files of axolotl at 067b021c with `load_in_8bit: true`, which their rows do not say, and with
+/// experts.
+bool has_experts_in_8_bits(const FineTuningRow& row) {
+  return holds(row.source, "axolotl") &&
+         (holds(row.source, "lfm2-8b-a1b-lora") || holds(row.source, "glm47-flash/lora") ||
+          holds(row.source, "kimi-48b-lora"));
+}
+
 bool is_packed(const FineTuningRow& row) {
   return holds(row.precision, "GPTQ") || holds(row.model, "GPTQ") || holds(row.model, "AWQ");
 }
@@ -168,9 +178,12 @@ bool has_eager_loss(const FineTuningRow& row, const FineTuningStack& stack) {
   return stack.torchtitan && holds(row.notes, "torch 2.7.0a0");
 }
 
-/// torchtune and torchtitan compile each layer and the loss, others the model.
+/// torchtune and torchtitan compile each layer and the loss, others the model. torchtune's recipes
+/// of November 2024 (1814feb17) drop what compile_loss returns: only a loss in chunks, which it
+/// changes in place, is compiled.
 CompileScope compile_scope(const FineTuningRow& row, const FineTuningStack& stack) {
-  if (has_eager_loss(row, stack)) return CompileScope::blocks;
+  if (has_eager_loss(row, stack) || ablation_step(row) == compiled_from)
+    return CompileScope::blocks;
   return stack.float_logits || stack.torchtitan ? CompileScope::blocks_and_loss
                                                 : CompileScope::model;
 }
@@ -188,6 +201,7 @@ std::string why_other_method(const FineTuningRow& row) {
   if (holds(row.precision, "FP8") || (holds(row.precision, "float8") && !torchao))
     return "FP8 is not modelled here";
   if (holds(row.precision, "int8 weight-only")) return "quantised training is not modelled";
+  if (has_experts_in_8_bits(row)) return "its file loads experts in 8 bits, which is not modelled";
   if (row.method.ends_with(" GRPO"))
     return "GRPO's generation of completions, on the same GPU, is not modelled";
   if (is_adalora(row) && (stack == nullptr || stack->adalora_rank == 0))
@@ -197,7 +211,8 @@ std::string why_other_method(const FineTuningRow& row) {
     return fmt::format("the method {} is not modelled", row.method);
   if (has_short_samples(row))
     return "samples are shorter than the stated length, by how much is not stated";
-  if (holds(row.notes, "galore") || holds(row.notes, "lisa"))
+  if (holds(row.notes, "galore") || holds(row.notes, "lisa") || holds(row.source, "/galore/") ||
+      holds(row.source, "/lisa/"))
     return "the optimizer is not modelled";
   return {};
 }
@@ -303,6 +318,11 @@ bool is_of(const FineTuningRow& row, std::string_view part) {
 
 bool is_recent(const FineTuningRow& row, const FineTuningStack& stack) {
   return is_of(row, stack.recent_part);
+}
+
+/// None: samples are as long as the row says, or nothing else is known of them.
+std::optional<SampleLengths> shorter_samples(const FineTuningRow& row) {
+  return holds(row.notes, "seq is a cap") ? sample_lengths(row.source) : std::nullopt;
 }
 
 /// What ms-swift gives Megatron-LM, and its examples with tensor parallelism: --sequence_parallel.
@@ -414,6 +434,7 @@ class Builder {
     if (!stack_.narrow_lanes_of.empty() && holds(row_.gpu, stack_.narrow_lanes_of))
       narrow_lanes(result_.profile, assumed);
     if (stack_.loads_all_kernels) load_all_kernels(result_.profile, assumed);
+    result_.training.allocator.expandable_segments = stack_.expandable_segments;
     result_.device_data = stack_.device_data;
     result_.profile.memory -= result_.device_data;
     set_host();
@@ -496,6 +517,7 @@ class Builder {
     Bytes held = result_.profile.context_memory.value_or(Bytes{});
     for (const Parameter& p : tuned.parameters) held += elements_of(p.shape) * size_of(p.dtype);
     unsloth.loss_memory = eager::unsloth_loss_memory(result_.profile.memory - held);
+    unsloth.loss = unsloth_loss_of(row_.source);
     return unsloth;
   }
 
@@ -560,11 +582,32 @@ class Builder {
     return names;
   }
 
+  /// The caching allocator keeps what no later length fits into: micro-batches of samples of
+  /// several lengths are played.
+  void set_lengths() {
+    constexpr int micro_batches = 32;
+    eager::TrainingSettings& loop = setup().loop;
+    if (const auto samples = shorter_samples(row_)) {
+      loop.micro_batches = micro_batches;
+      const std::int64_t sequences = loop.batch * (learns_preferences(row_) ? 2 : 1);
+      loop.lengths = drawn_lengths(*samples, row_.seq, sequences, micro_batches);
+      loop.length = *std::ranges::max_element(loop.lengths);
+      result_.training.assumed.emplace_back("lengths drawn as the data are said to have them");
+      return;
+    }
+    loop.length = *row_.seq;
+    const bool cuts = stack_.unsloth && unsloth_loss_of(row_.source) == eager::UnslothLoss::cut;
+    if (cuts && loop.batch * loop.length > eager::most_tokens_with_whole_logits)
+      loop.lengths = {loop.length, eager::most_tokens_with_whole_logits / loop.batch};
+    if (is_of(row_, stack_.longest_first_part))
+      loop.lengths = {loop.length, std::min(stack_.usual_length, loop.length)};
+  }
+
   void set_loop(eager::ModelSettings settings) {
     eager::TrainingSettings& loop = setup().loop;
     loop.batch = *row_.micro_batch;
-    loop.length = *row_.seq;
     loop.micro_batches = micro_batches_of(row_, stack_);
+    set_lengths();
     loop.syncs_once = !stack_.reduces_every_micro_batch ||
                       !std::holds_alternative<eager::Fsdp2Setup>(setup().runtime);
     loop.loss = stack_.loss_in_model ? eager::LossPlace::in_model : eager::LossPlace::after_model;
@@ -615,7 +658,8 @@ class Builder {
           is_lora(row_) ? eager::ReferencePolicy::without_adapter : eager::ReferencePolicy::copy;
     }
     if (row_.optimizer.empty()) result_.training.assumed.emplace_back("the optimizer AdamW");
-    if (stack_.unsloth) result_.training.assumed.emplace_back("samples as long as their limit");
+    if (stack_.unsloth && !shorter_samples(row_))
+      result_.training.assumed.emplace_back("samples as long as their limit");
     if (row_.checkpointing.empty())
       result_.training.assumed.emplace_back("no activation checkpointing");
   }
@@ -654,7 +698,7 @@ std::string why_not_predicted(const FineTuningRow& row) {
     return fmt::format("DPO of {} is not modelled", stack->repository);
   if (!row.gpus) return "number of GPUs not stated";
   if (!row.micro_batch) return "batch not stated";
-  if (!row.seq) return "length not stated";
+  if (!row.seq && !shorter_samples(row)) return "length not stated";
   if (row.checkpointing.empty()) return "checkpointing not stated";
   if (!card_of(row.gpu)) return fmt::format("no figures of a GPU \"{}\"", row.gpu);
   const auto known = known_model(row.model, stack->model);

@@ -32,6 +32,8 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .loss_in_model = false,
       .holds_logits = true,
       .longest_first_part = "resource-tables",  // get_longest_seq_length of 2023
+      // tutorials/oom.md: "the median length of the samples in Alpaca is 110 tokens".
+      .usual_length = 110,
       .flattens = true,
       .model = {.may_tie = false, .fused_gelu = true, .litgpt = true},
       .keeps_inputs = true,  // bitsandbytes 0.41.1, later 0.42.0
@@ -104,7 +106,8 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .dropout = 0.05,
       .double_quantization = true,
       .storage = Dtype::bfloat16,
-      .flash_for_eager = true,  // gpt-oss: attn_implementation, FlashAttention 3 of the Hub
+      .flash_for_eager = true,      // gpt-oss: attn_implementation, FlashAttention 3 of the Hub
+      .expandable_segments = true,  // utils/__init__.py, set_pytorch_cuda_alloc_conf
       .reduces_every_micro_batch = true},  // its FSDP2 examples are of August 2025
      {.repository = "pytorch/torchtune",
       .document = "recipes/configs",

@@ -35,6 +35,7 @@ struct FineTuningStack {
   bool drops_logits = false;  ///< the loop sets that variable to None after each micro-batch
   /// Rows of this part of the source ran their longest batch first: no earlier logits were alive.
   std::string_view longest_first_part = {};
+  std::int64_t usual_length = 0;  ///< of the batches after that one
   /// Part of the source whose commands turn checkpointing off, and whose accelerate file turns it
   /// on (fsdp_activation_checkpointing).
   std::string_view checkpointed_part = {};
@@ -52,6 +53,7 @@ struct FineTuningStack {
   bool flash_for_eager = false;
   bool reentrant = false;             ///< transformers' checkpointing until 2024
   bool traced_without_masks = false;  ///< transformers until 4.52, in compiled training
+  bool expandable_segments = false;   ///< of the caching allocator
   /// accelerate until 1.10: its no_sync does nothing under FSDP2 (Accelerator.no_sync of 1.11).
   bool reduces_every_micro_batch = false;
   /// DeepSpeed's buckets, elements; 0: its own defaults. Of ZeRO-3 they follow the hidden size

@@ -13,6 +13,9 @@
 #include "core/model/huggingface.h"
 #include "core/pytorch/engine/adapters/unsloth.h"
 #include "core/pytorch/engine/adapters/unsloth_kernels.h"
+#include "core/pytorch/engine/aten/matmul.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/engine.h"
 #include "core/pytorch/engine/kernel_scratch.h"
 #include "core/pytorch/runtimes/training/requested_setup.h"
 #include "sim/planner/memory_play.h"
@@ -95,14 +98,17 @@ class Step {
 };
 
 /// Highest figures of allocated memory by moment, of the second step: "0.forward", "1.backward".
-std::map<std::string, std::int64_t> peaks_of(const Case& recorded) {
+std::map<std::string, std::int64_t> peaks_of(const Case& recorded,
+                                             eager::UnslothLoss loss = eager::UnslothLoss::parts) {
   const Step step(recorded);
-  planner::MemoryPlay play({.session = step.setup().session,
-                            .device = eager::kernel_device(step.setup().session.compute_capability),
+  eager::TrainingSetup setup = step.setup();
+  setup.fine_tuning->unsloth->loss = loss;
+  planner::MemoryPlay play({.session = setup.session,
+                            .device = eager::kernel_device(setup.session.compute_capability),
                             .allocator = {},
                             .memory = Bytes{std::int64_t{40} << 30}});
   play.begin();
-  eager::TrainingRun run(play.session(), step.model(), step.config(), step.setup());
+  eager::TrainingRun run(play.session(), step.model(), step.config(), setup);
   std::map<std::string, std::int64_t> peaks;
   const auto probe = [&](eager::Moment moment, int number) {
     play.catch_up();
@@ -162,6 +168,64 @@ TEST(UnslothLoss, CutsLogitsIntoMultiplesOfFour) {
   EXPECT_EQ(eager::unsloth_loss_parts(4096, 128256, Bytes{2'101'346'304}), 1);
   EXPECT_EQ(eager::unsloth_loss_parts(4096, 128256, Bytes{2'101'346'000}), 4);
   EXPECT_EQ(eager::unsloth_loss_parts(4096, 128256, Bytes{500'000'000}), 8);  // 4.2 parts
+}
+
+// Releases until November 2024. The backward of Fast_CrossEntropyLoss returns the logits, which it
+// has overwritten: 2 x 3 tokens of 70,000 classes take 840,000 bytes, and the gradients of hidden
+// states of 8 values next to nothing. The backward's thread has a work space of cuBLAS of its own:
+// 2 x 4,096 KiB and 8 x 16 KiB (CUBLAS_WORKSPACE_CONFIG :4096:2:16:8).
+TEST(UnslothLoss, OverwritesWholeLogits) {
+  constexpr std::int64_t bytes_of_logits = 6LL * 70'000 * 2, little = 65'536,
+                         workspace = (2 * 4096 + 8 * 16) * 1024;
+  planner::MemoryPlay play({.session = {},
+                            .device = eager::kernel_device(80),
+                            .allocator = {},
+                            .memory = Bytes{std::int64_t{1} << 30}});
+  eager::Session& s = play.session();
+  const eager::Like half{Dtype::float16, eager::Device::cuda};
+  const eager::Tensor hidden = eager::empty(s, {2, 3, 8}, half);
+  hidden.set_requires_grad(true);
+  const eager::Tensor weight = eager::empty(s, {70'000, 8}, half);
+  const eager::Tensor labels = eager::zeros(s, {2, 3}, {Dtype::int64, eager::Device::cuda});
+  const auto allocated = [&] { return play.allocator().statistics().allocated_bytes; };
+  eager::Tensor logits = eager::linear(s, hidden, weight);
+  play.catch_up();
+  const std::int64_t before = allocated().current;
+  eager::Tensor loss = eager::unsloth_whole_loss(s, logits, labels);
+  logits.reset();
+  play.begin();
+  EXPECT_LT(allocated().current - before, little);
+  EXPECT_GT(allocated().current, bytes_of_logits);
+  eager::backward(s, loss);
+  play.catch_up();
+  EXPECT_LT(allocated().peak - before, workspace + little);
+  EXPECT_TRUE(hidden.grad());
+}
+
+// 2,048 tokens of 32,000 classes: old releases have the logits in bfloat16, and accelerate makes
+// the outputs float32, 6 bytes an element. Cut-cross-entropy has neither.
+TEST(UnslothLoss, OfOldReleasesHasWholeLogits) {
+  const auto forward_of = [](eager::UnslothLoss loss) {
+    return peaks_of(cases().front(), loss).at("1.forward");
+  };
+  constexpr std::int64_t whole = 2048LL * 32'000 * (2 + 4);
+  const std::int64_t more =
+      forward_of(eager::UnslothLoss::whole) - forward_of(eager::UnslothLoss::cut);
+  EXPECT_LE(more, whole);
+  EXPECT_GT(more, whole / 2);
+}
+
+TEST(TrainingLoop, HasALengthForEachMicroBatch) {
+  const Step step(cases().front());
+  eager::TrainingSetup setup = step.setup();
+  setup.loop.micro_batches = 3;
+  setup.loop.lengths = {100, 7};
+  eager::Session session(setup.session);
+  eager::TrainingRun run(session, step.model(), step.config(), setup);
+  const eager::Tensors& inputs = run.loop().inputs();
+  EXPECT_EQ(inputs.at(0).sizes(), (eager::Dims{1, 100}));
+  EXPECT_EQ(inputs.at(3).sizes(), (eager::Dims{1, 7}));
+  EXPECT_EQ(inputs.at(5).sizes(), (eager::Dims{1, setup.loop.length}));
 }
 
 // _get_chunk_multiplier: half of what is free, but min(free_gb, 4.0).

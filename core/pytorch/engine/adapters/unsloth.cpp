@@ -13,6 +13,7 @@
 #include "core/pytorch/engine/aten/attention.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/models/context.h"
+#include "core/pytorch/engine/models/cut_cross_entropy.h"
 #include "core/pytorch/engine/models/heads.h"
 #include "core/pytorch/engine/views.h"
 
@@ -185,16 +186,23 @@ class Patches {
         };
   }
 
-  /// CausalLM_fast_forward: with labels the logits are never whole.
+  /// CausalLM_fast_forward: with labels the logits are whole in old releases alone.
   Module::Forward head() const {
-    return [target = request_.settings.loss_memory](Session& s, Module& me,
-                                                    const Arguments& arguments) -> Tensors {
+    return [target = request_.settings.loss_memory, kind = request_.settings.loss](
+               Session& s, Module& me, const Arguments& arguments) -> Tensors {
       const RootArguments given(arguments);
       const Tensors base = call(s, me.child("model"), {given.input_ids, given.attention_mask});
       Module& head = me.child("lm_head");
       if (!given.labels) return root_outputs({}, call_one(s, head, {alias(s, base[0])}), base);
-      return root_outputs(unsloth_fused_loss(s, base[0], weight_of(head), given.labels, target), {},
-                          base);
+      const Tensor& weight = weight_of(head);
+      if (kind == UnslothLoss::parts)
+        return root_outputs(unsloth_fused_loss(s, base[0], weight, given.labels, target), {}, base);
+      if (kind == UnslothLoss::cut && given.labels.numel() > most_tokens_with_whole_logits)
+        return root_outputs(
+            cut_cross_entropy(s, to(s, base[0], weight.dtype()), weight, given.labels), {}, base);
+      Tensor logits = call_one(s, head, {to(s, base[0], weight.dtype())});
+      Tensor loss = unsloth_whole_loss(s, logits, given.labels);
+      return root_outputs(std::move(loss), std::move(logits), base);
     };
   }
 

@@ -3,6 +3,7 @@
 // models/llama.py.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string_view>
 
@@ -19,6 +20,15 @@ inline constexpr Bytes most_unsloth_loss_memory{std::int64_t{4} << 30};
 /// free at the first loss, 4 GiB at most. Example: of 9 GiB free 4 GiB, of 6 GiB free 3 GiB.
 Bytes unsloth_loss_memory(Bytes free);
 
+/// How the head makes its loss. With cut-cross-entropy a batch of so many tokens still has whole
+/// logits.
+inline constexpr std::int64_t most_tokens_with_whole_logits = 1024;
+enum class UnslothLoss : std::uint8_t {
+  parts,  ///< unsloth_fused_loss: releases from August 2025 on
+  cut,    ///< of more tokens cut-cross-entropy, else whole: from 17 November 2024 on
+  whole,  ///< Fast_CrossEntropyLoss, of whole logits in the weights' dtype: before
+};
+
 struct UnslothSettings {
   /// use_gradient_checkpointing="unsloth"; false: PyTorch's reentrant checkpoints.
   bool offloads_inputs = true;
@@ -27,6 +37,7 @@ struct UnslothSettings {
   bool xformers = true;
   /// For the float32 logits of a part of the loss: unsloth_loss_memory.
   Bytes loss_memory = most_unsloth_loss_memory;
+  UnslothLoss loss = UnslothLoss::parts;
   bool operator==(const UnslothSettings&) const = default;
 };
 

@@ -34,10 +34,10 @@ Tensor turned_states(Session& s, const Tensor& states, const Tensor& cos, const 
 }
 
 /// One forward of UnslothFusedLoss.
-class UnslothLoss {
+class FusedLoss {
  public:
-  UnslothLoss(Session& s, const Tensor& hidden, const Tensor& weight, const Tensor& labels,
-              bool weight_needs_gradient)
+  FusedLoss(Session& s, const Tensor& hidden, const Tensor& weight, const Tensor& labels,
+            bool weight_needs_gradient)
       : s_(s), weight_(weight), labels_(shifted(s, labels)) {
     divisor_ = to(s, sum(s, compare(s, Comparison::ne, labels_, -100)), Dtype::float32);
     grad_hidden = empty_like(s, hidden);
@@ -108,6 +108,21 @@ Tensors unsloth_loss_backward(Session& s, Node& node, Tensors& gradients) {
   return {std::move(of_hidden), scaled(weight)};
 }
 
+Tensors unsloth_whole_backward(Session& s, Node& node, Tensors& gradients) {
+  static constexpr Operator op{"unsloth._cross_entropy_backward", OperatorKind::reduction};
+  const Tensor logits = node.saved(s, "logits");
+  const Tensor sums = node.saved(s, "logsumexp");
+  const Tensor labels = node.saved(s, "labels");
+  dispatched(s, op, {&logits, &gradients[0], &sums, &labels}, {&logits});
+  return {logits};
+}
+
+/// hstack((labels[..., 1:], ignored)).
+Tensor next_labels(Session& s, const Tensor& labels) {
+  const Tensor ignored = full(s, {labels.size(0), 1}, like(labels));
+  return cat(s, {slice(s, labels, -1, 1), ignored}, 1);
+}
+
 }  // namespace
 
 Tensor as_rows(Session& s, const Tensor& tensor) {
@@ -169,7 +184,7 @@ std::int64_t unsloth_loss_parts(std::int64_t tokens, std::int64_t classes, Bytes
 Tensor unsloth_fused_loss(Session& s, const Tensor& hidden, const Tensor& weight,
                           const Tensor& labels, Bytes target) {
   const auto forward = [&](Session& in, const NodeRef& node) -> Tensors {
-    UnslothLoss fused(in, hidden, weight, labels, weight.requires_grad());
+    FusedLoss fused(in, hidden, weight, labels, weight.requires_grad());
     Tensor loss = fused.loss(target);
     if (node) {
       node->save(in, "grad_inputs", fused.grad_hidden);
@@ -180,6 +195,36 @@ Tensor unsloth_fused_loss(Session& s, const Tensor& hidden, const Tensor& weight
   return apply_function(s, "UnslothFusedLossBackward", {hidden, weight}, forward,
                         unsloth_loss_backward)
       .front();
+}
+
+Tensor unsloth_whole_loss(Session& s, const Tensor& logits, const Tensor& labels) {
+  static constexpr Operator op{"unsloth._cross_entropy_forward", OperatorKind::reduction};
+  constexpr std::int64_t widest = 65536;  // MAX_FUSED_SIZE
+  const Tensor targets = next_labels(s, labels);
+  const Tensor rows = view(s, logits, {-1, logits.size(-1)});
+  const auto forward = [&](Session& in, const NodeRef& node) -> Tensors {
+    const Tensor flat = view(in, targets, {-1});
+    Tensor losses = empty(in, {rows.size(0)}, like(rows, Dtype::float32));
+    const std::int64_t chunks = (rows.size(1) + widest - 1) / widest;
+    Tensor sums = chunks == 1 ? empty(in, {rows.size(0)}, like(losses))
+                              : empty(in, {rows.size(0), chunks}, like(losses));
+    dispatched(in, op, {&rows, &flat}, {&losses, &sums});
+    if (chunks > 1) {
+      sums = sum(in, sums, {1});
+      add_(in, losses, sums);
+    }
+    if (node) {
+      node->save(in, "logits", rows);
+      node->save(in, "logsumexp", sums);
+      node->save(in, "labels", flat);
+    }
+    return {std::move(losses)};
+  };
+  const Tensor losses =
+      apply_function(s, "Fast_CrossEntropyLossBackward", {rows}, forward, unsloth_whole_backward)
+          .front();
+  const Tensor labelled = sum(s, compare(s, Comparison::ne, targets, -100));
+  return div(s, sum(s, losses), labelled);
 }
 
 }  // namespace shardscope::eager

@@ -33,4 +33,8 @@ std::int64_t unsloth_loss_parts(std::int64_t tokens, std::int64_t classes, Bytes
 Tensor unsloth_fused_loss(Session& s, const Tensor& hidden, const Tensor& weight,
                           const Tensor& labels, Bytes target);
 
+/// Fast_CrossEntropyLoss of unsloth 2024.5: whole logits (B, T, V), labels (B, T). The backward
+/// overwrites the logits with their gradient.
+Tensor unsloth_whole_loss(Session& s, const Tensor& logits, const Tensor& labels);
+
 }  // namespace shardscope::eager

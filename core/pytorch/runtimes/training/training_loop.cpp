@@ -57,8 +57,11 @@ void TrainingLoop::make_batches() {
       for (Tensor& input : exported_->inputs(s_, s_.settings.device)) inputs_.push_back(input);
       continue;
     }
+    const auto place = static_cast<std::size_t>(i);
+    const std::int64_t length =
+        place < settings_.lengths.size() ? settings_.lengths[place] : settings_.length;
     for (int each = 0; each < 2; ++each)
-      inputs_.push_back(zeros(s_, {settings_.sequences(), settings_.length}, tokens));
+      inputs_.push_back(zeros(s_, {settings_.sequences(), length}, tokens));
   }
 }
 

@@ -24,7 +24,10 @@ enum class LossPlace : std::uint8_t { in_model, after_model };
 struct TrainingSettings {
   std::int64_t batch = 1;  ///< sequences in a micro-batch
   std::int64_t length = 128;
-  int micro_batches = 1;  ///< a model with an engine: its accumulation steps
+  /// Of each micro-batch, in their order; of those beyond its end and without it `length`, the
+  /// longest.
+  std::vector<std::int64_t> lengths = {};
+  int micro_batches = 1;          ///< a model with an engine: its accumulation steps
   /// Gradients of all micro-batches but the last are not communicated.
   bool syncs_once = false;
   LossPlace loss = LossPlace::in_model;
