@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "core/pytorch/engine/aten/indexing.h"
@@ -139,7 +140,7 @@ void permute_to_experts(Session& s, int ranks, const Tensor& counts, Dispatched&
 
 }  // namespace
 
-Dispatched dispatch_tokens(Session& s, const ProcessGroup* ranks, const Tensor& tokens,
+Dispatched dispatch_tokens(Session& s, const ProcessGroup* ranks, double load, const Tensor& tokens,
                            const Routing& routing) {
   Order order = sorted_by_expert(s, tokens, routing);
   Dispatched result{.tokens = order.rows,
@@ -150,6 +151,7 @@ Dispatched dispatch_tokens(Session& s, const ProcessGroup* ranks, const Tensor& 
                     .received = order.rows.size(0)};
   if (ranks == nullptr) return result;
   const int count = ranks->size();
+  result.received = std::llround(static_cast<double>(result.received) * load);
   Tensor arriving;
   {
     const NoGrad no_grad(s);
