@@ -347,6 +347,12 @@ Error no_layout_of_torchtitan(const Model& model, const Question& question) {
     return Error({.where = "--precision",
                   .what = "torchtitan has no loss scaler, which fp16_mixed needs",
                   .way_out = "give bf16_mixed, bf16 or fp32"});
+  if (eager::parallel::is_mixture(model) &&
+      std::ranges::find(question.precisions, TrainingPrecision::bf16_mixed) ==
+          question.precisions.end())
+    return Error({.where = "--precision",
+                  .what = "mixtures of experts are predicted in bf16_mixed alone under torchtitan",
+                  .way_out = "give bf16_mixed"});
   return has_no_layout(question, TorchtitanEnumerator(model, question).run().dropped);
 }
 

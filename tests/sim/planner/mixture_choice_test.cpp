@@ -13,6 +13,7 @@
 #include "sim/planner/answer/rounds.h"
 #include "sim/planner/choice_json.h"
 #include "sim/planner/written_choice.h"
+#include "tests/core/complaint.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/sim/planner/answer/tiny_plan.h"
 #include "tests/sim/planner/bounds_hold.h"
@@ -71,6 +72,23 @@ TEST(EnumerateMixtures, SpreadsExpertsOverShards) {
                                                      {2, 4, 4}, {4, 2, 1}, {4, 2, 2}};
   EXPECT_EQ(grids, expected);
   EXPECT_THAT(all.dropped, Contains(Field(&Dropped::strategy, HasSubstr("beside experts"))));
+}
+
+TEST(EnumerateMixtures, NamesWhatIsNotPredicted) {
+  const auto complaint = [](const auto& change) {
+    Inputs inputs = plan_of_experts();
+    change(inputs.question);
+    return complaint_of([&] { choices_of(inputs, 8); });
+  };
+  EXPECT_THAT(complaint([](Question& q) { q.precisions = {TrainingPrecision::fp32}; }),
+              HasSubstr("--precision: mixtures of experts are predicted in bf16_mixed alone"));
+  EXPECT_THAT(complaint([](Question& q) { q.training.compiled = CompileScope::blocks; }),
+              HasSubstr("compiled mixtures of experts are not predicted"));
+  EXPECT_THAT(
+      complaint([](Question& q) { q.training.float8 = eager::parallel::Float8Recipe::rowwise; }),
+      HasSubstr("mixtures of experts in float8 are not predicted"));
+  EXPECT_THAT(complaint([](Question& q) { q.training.length = q.tokens_per_batch = 4100; }),
+              HasSubstr("8 equal parts of a sequence, and 4100 tokens do not divide"));
 }
 
 // The experts' axis is in the words, in the JSON and in torchtitan's file.
