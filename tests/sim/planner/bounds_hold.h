@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "sim/planner/answer/answer.h"
+#include "sim/planner/answer/basis.h"
+#include "sim/planner/answer/inputs.h"
 #include "sim/planner/bounds.h"
+#include "sim/planner/trial.h"
 
 namespace shardscope::planner {
 
