@@ -49,6 +49,7 @@ std::vector<TextOption> text_options(const JobSettings& settings) {
           {"loss", pytorch.loss},
           {"float8", pytorch.float8},
           {"compile", pytorch.compile},
+          {"expert_load", pytorch.expert_load},
           {"liger", pytorch.liger},
           {"optimizer_in_backward", pytorch.optimizer_in_backward},
           {"activation_offloading", pytorch.activation_offloading},

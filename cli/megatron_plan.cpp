@@ -57,6 +57,7 @@ void refuse_options(const PlanOptions& options) {
   refuse(options.host_memory.has_value(), "--host-memory", "nothing is offloaded");
   refuse(options.clusters.size() > 1, "--cluster", "one cluster is weighed");
   refuse(options.pytorch.float8.has_value(), "--float8", "no FP8 is weighed");
+  refuse(options.pytorch.expert_load.has_value(), "--expert-load", "loads are equal");
   const std::pair<bool, std::string_view> of_whole_training[] = {
       {options.train_tokens.has_value(), "--train-tokens"},
       {options.at_least.has_value(), "--at-least"},

@@ -361,6 +361,8 @@ void refuse_foreign_to_megatron(const PytorchQuestion& q) {
   refuse_if(q.job.pipeline_stages.has_value(), "--pipeline-stages",
             "the command line of Megatron-LM says which ranks have other layers");
   refuse_if(q.job.pipeline_checkpoint.has_value(), "--pipeline-checkpoint", "it is of GPipe");
+  refuse_if(q.pytorch.expert_load.has_value(), "--expert-load",
+            "experts of Megatron-LM are predicted with equal loads");
   refuse_if(q.pytorch.compile.has_value(), "--compile", "Megatron-LM fuses by kernels of its own");
   refuse_if(q.pytorch.liger.value_or("off") != "off", "--liger", "Megatron-LM does not use Liger");
   refuse_if(q.pytorch.reference.has_value(), "--reference", "Megatron-LM pretrains without one");

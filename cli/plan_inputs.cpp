@@ -1,4 +1,5 @@
 #include "cli/plan_inputs.h"
+#include "cli/expert_load.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -224,6 +225,7 @@ class Resolver {
     if (is_torchtitan_alone()) {
       inputs.question.training.compiled = torchtitan_compile_scope(options_.pytorch);
       inputs.question.training.float8 = float8_recipe_of(options_.pytorch);
+      inputs.question.training.expert_load = parse_expert_load(options_.pytorch.expert_load).factor;
     }
     if (options_.has_file()) inputs.given = given_of(std::move(scenario.training));
     fill_training(inputs);
@@ -282,7 +284,8 @@ class Resolver {
                           const PlaceOptions& place) const {
     PytorchOptions pytorch = options_.pytorch;
     // Its loop computes the loss after the model, and says itself what it compiles and casts.
-    if (is_torchtitan_alone()) pytorch.compile = pytorch.float8 = std::nullopt;
+    if (is_torchtitan_alone())
+      pytorch.compile = pytorch.float8 = pytorch.expert_load = std::nullopt;
     set_base_dtype(pytorch.fine_tuning);
     return resolve_pytorch_scenario({.job = job,
                                      .sharding = sharding,

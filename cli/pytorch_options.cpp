@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/refused_option.h"
 #include "core/base/error.h"
 #include "core/model/family.h"
 #include "sim/planner/job_training.h"
@@ -360,6 +361,7 @@ void PytorchOptions::refuse_under_native() const {
       {prompt.has_value(), "--prompt"},
       {float8.has_value(), "--float8"},
       {compile.has_value(), "--compile"},
+      {expert_load.has_value(), "--expert-load"},
       {liger.has_value(), "--liger"},
       {optimizer_in_backward.has_value(), "--optimizer-in-backward"},
       {activation_offloading.has_value(), "--activation-offloading"},
@@ -450,6 +452,11 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
        "torchao's float8 in all linear layers but the first and the last: on one device, "
        "under DDP and FSDP2"});
   command.option(
+      "--expert-load", options.expert_load,
+      {"FACTOR[:LOW-HIGH]",
+       "of torchtitan's mixtures of experts: tokens that the busiest rank's experts get, "
+       "by the average of the ranks, and the range it may lie in (default: 1)"});
+  command.option(
       "--compile", options.compile,
       {"blocks|blocks+loss|model",
        "what torch.compile compiles. blocks: each block by itself. blocks+loss: the loss, too, "
@@ -474,6 +481,9 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
 void apply_pytorch_options(const PytorchOptions& options, const JobOptions& given, const Job& job,
                            const GpuKind& gpu, const Model& model, eager::TrainingSetup& setup) {
   check_pytorch(options.pytorch);
+  refuse_if(options.expert_load.has_value(), "--expert-load",
+            "it is known of torchtitan's mixtures of experts only",
+            "leave it out, or give --runtime torchtitan");
   if (given.job || given.batch || model.step) setup.loop.batch = job.batch;
   setup.loop.length = job.seq;
   if (given.job || given.accumulate || given.tokens_per_batch)

@@ -15,7 +15,8 @@ struct PytorchOptions {
   std::optional<std::string> pytorch, transformers, attention, layers, optimizer_implementation,
       dropout, loss, reference, float8, compile, liger, optimizer_in_backward,
       activation_offloading;
-  std::optional<std::int64_t> prompt;  ///< tokens
+  std::optional<std::string> expert_load;  ///< of torchtitan's mixtures: cli/expert_load.h
+  std::optional<std::int64_t> prompt;      ///< tokens
   FineTuningOptions fine_tuning;
   std::optional<std::string> allocator;  ///< of simulate and plan alone: cli/allocator_option.h
 

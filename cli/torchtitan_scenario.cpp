@@ -6,6 +6,7 @@
 #include <charconv>
 #include <utility>
 
+#include "cli/expert_load.h"
 #include "cli/native_scenario.h"
 #include "cli/refused_option.h"
 #include "core/base/error.h"
@@ -310,19 +311,26 @@ void set_experts(const PytorchQuestion& q, const GivenMesh& mesh, const JsonValu
   refuse_beside_experts(q, mesh.axes);
   asked.config = &config;
   asked.expert_ranks = mesh.expert_ranks;
+  asked.expert_load = parse_expert_load(q.pytorch.expert_load).factor;
   const eager::parallel::MixtureShape shape = eager::parallel::mixture_shape(asked.model, config);
   check_divides("ranks of shard", size_of_axis(mesh.axes, "dp_shard"), expert_word,
                 mesh.expert_ranks);
   check_divides("experts", shape.experts, expert_word, mesh.expert_ranks);
-  const int shard = size_of_axis(mesh.axes, "dp_shard");
-  if (size_of_axis(mesh.axes, "dp_replicate") > 1 && mesh.expert_ranks > 1 &&
-      mesh.expert_ranks < shard)
-    throw mesh_error(fmt::format(
-        "beside replicas the axis expert is predicted only with all {} ranks of shard", shard));
   if (asked.checkpointing.every > 1)
     throw Error({.where = "--checkpointing",
                  .what = "torchtitan checkpoints every block of a mixture, or none",
                  .way_out = "give none, selective or full"});
+}
+
+void note_experts(const PytorchQuestion& q, const planner::TorchtitanJob& asked,
+                  TorchtitanScenario& scenario) {
+  scenario.assumed.emplace_back("torchtitan 0.3: FlexAttention, the loss in 8 parts");
+  if (!q.pytorch.expert_load)
+    scenario.assumed.emplace_back("all experts get the same tokens (--expert-load)");
+  if (q.pytorch.expert_load && asked.expert_ranks == 1)
+    scenario.assumed.emplace_back("--expert-load changes nothing: each rank has all experts");
+  else
+    scenario.expert_loads = parse_expert_load(q.pytorch.expert_load).range;
 }
 
 constexpr std::string_view stages_option = "--pipeline-stages";
@@ -468,6 +476,8 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   check_pipeline(q, job, asked);
   asked.checkpointing = checkpointing_of(q.job, scenario.assumed);
   const bool has_experts = eager::parallel::is_mixture(scenario.model);
+  refuse_if(!has_experts && q.pytorch.expert_load.has_value(), "--expert-load",
+            "the model has no experts that are predicted under torchtitan", "leave it out");
   if (!has_experts && given.expert_ranks > 1)
     throw mesh_error(
         fmt::format("axis expert: {} has no experts, or experts that are not predicted under "
@@ -487,9 +497,7 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   for (std::string& text : assumptions(q.job, job)) scenario.assumed.push_back(std::move(text));
   scenario.assumed.insert(scenario.assumed.end(), q.sharding.recipe_notes.begin(),
                           q.sharding.recipe_notes.end());
-  if (has_experts)
-    scenario.assumed.emplace_back(
-        "torchtitan 0.3: FlexAttention, the loss in 8 parts, all experts get the same tokens");
+  if (has_experts) note_experts(q, asked, scenario);
   if (size_of_axis(settings.mesh, "tp") > 1)
     scenario.assumed.emplace_back(
         "sequence parallel norms, loss parallel, synchronous tensor parallelism");
@@ -505,11 +513,36 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   return scenario;
 }
 
+namespace {
+
+/// The band of the step's time, by that of other loads of the busiest rank's experts.
+void widen(planner::TorchtitanPipeline pipeline, const std::pair<double, double>& loads,
+           const HardwareProfile& profile, Summary& summary) {
+  const auto with_load = [&](double load) {
+    eager::parallel::MixtureSettings& mixture = *pipeline.settings.mixture;
+    mixture.load = std::min(load, static_cast<double>(mixture.expert_ranks));
+    return planner::predict_alone(planner::schedule_of_rank(pipeline, 0), pipeline, profile)
+        .summary;
+  };
+  const Summary low = with_load(loads.first), high = with_load(loads.second);
+  summary.step_time_low = std::min(summary.step_time_low, low.step_time_low);
+  summary.step_time_high = std::max(summary.step_time_high, high.step_time_high);
+  summary.assumed.push_back(fmt::format(
+      "the busiest rank's experts get {} to {} times the average (--expert-load): a step takes {} "
+      "to {}, and at most {} to {} are reserved",
+      loads.first, loads.second, rounded_text(low.step_time), rounded_text(high.step_time),
+      rounded_text(low.memory.peak_reserved), rounded_text(high.memory.peak_reserved)));
+}
+
+}  // namespace
+
 JobOptions options_of_torchtitan(const planner::Choice& choice, JobOptions job) {
   const Mesh& mesh = choice.mesh;
   job.mesh = fmt::format("pipeline={},replicate={},shard={},context={},tensor={}", mesh.pipeline,
                          mesh.replicate, mesh.shard, planner::context_ranks(choice),
                          planner::tensor_ranks(choice));
+  if (planner::has_experts(choice))
+    *job.mesh += fmt::format(",expert={}", planner::expert_ranks(choice));
   const bool shards = mesh.shard * planner::context_ranks(choice) > 1;
   job.strategy = shards ? name_of(choice.sharding) : name_of(ShardingStrategy::full_shard);
   if (planner::is_pipelined(choice)) {
@@ -533,6 +566,8 @@ std::vector<Prediction> predict_stages(const TorchtitanScenario& scenario,
   std::vector<Prediction> alone;
   alone.push_back(
       planner::predict_alone(planner::schedule_of_rank(pipeline, 0), pipeline, profile));
+  if (scenario.expert_loads)
+    widen(pipeline, *scenario.expert_loads, profile, alone.front().summary);
   return alone;
 }
 

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/pytorch_scenario.h"
@@ -24,6 +26,8 @@ struct TorchtitanScenario {
   std::string strategy, precision, mesh;
   AllocatorSettings allocator;
   CompileScope compiled = CompileScope::none;
+  /// Loads of the busiest rank's experts that the step may have beside the one of the settings.
+  std::optional<std::pair<double, double>> expert_loads = {};
   std::vector<std::string> assumed;
 };
 

@@ -1,6 +1,7 @@
 #include "sim/planner/bounds.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <string_view>
 #include <type_traits>
@@ -27,7 +28,7 @@ struct ShardingKey {
   S sharding = S::full_shard;
   int replicate = 1, shard = 1;
   bool torchtitan = false;
-  int context = 1, tensor = 1;
+  int context = 1, tensor = 1, experts = 0;
   int blocks_per_unit = 1;
   bool reduces_every_micro_batch = false;
   bool overlaps = false;  ///< DeepSpeed's overlap_comm
@@ -44,6 +45,7 @@ ShardingKey sharding_key(const Choice& choice) {
           .torchtitan = choice.torchtitan.has_value(),
           .context = context_ranks(choice),
           .tensor = tensor_ranks(choice),
+          .experts = has_experts(choice) ? expert_ranks(choice) : 0,
           .blocks_per_unit = choice.blocks_per_unit,
           .reduces_every_micro_batch = choice.reduces_every_micro_batch,
           .overlaps = choice.runtime == Runtime::deepspeed && choice.prefetch != Prefetch::none,
@@ -55,6 +57,8 @@ ShardingKey sharding_key(const Choice& choice) {
 struct Communication {
   Duration gathers, reductions, between_replicas;
   Duration second_copy;  ///< gathers of it, whose communicator has other links
+  /// Of experts that are spread, which have communicators of their own.
+  Duration expert_gathers, expert_reductions, between_expert_replicas;
 };
 
 /// What a sharding adds to a step.
@@ -107,6 +111,33 @@ std::vector<std::int64_t> torchtitan_units(const Model& model) {
   return units;
 }
 
+/// Elements of a mixture's units: embedding, norm with output, and what a block has beside its
+/// experts and of them.
+struct MixtureUnits {
+  std::int64_t embedding = 0, head = 0;
+  std::vector<std::int64_t> dense, experts;  ///< by block
+};
+
+MixtureUnits mixture_units(const Model& model) {
+  constexpr std::string_view layers = ".layers.", experts = ".mlp.experts.";
+  MixtureUnits units;
+  for (const Parameter& parameter : model.parameters) {
+    const std::string_view name = parameter.name;
+    const auto at = name.find(layers);
+    if (at == name.npos) {
+      (name.find("embed") == name.npos ? units.head : units.embedding) += parameter.elements();
+      continue;
+    }
+    std::size_t block = 0;
+    std::from_chars(name.data() + at + layers.size(), name.data() + name.size(), block);
+    if (units.dense.size() <= block) units.dense.resize(block + 1);
+    units.experts.resize(units.dense.size());
+    const bool is_expert = name.find(experts) != name.npos;
+    (is_expert ? units.experts : units.dense)[block] += parameter.elements();
+  }
+  return units;
+}
+
 bool gathers_float8(const Choice& choice, const TrialInputs& inputs) {
   return choice.runtime == Runtime::fsdp2 &&
          eager::parallel::float8_settings(inputs.training.float8, true).fsdp_all_gather;
@@ -131,7 +162,7 @@ class ShardingBounder {
   ShardingBounds bounds() {
     ShardingBounds result;
     if (choice_.torchtitan) {
-      torchtitan(result);
+      has_experts(choice_) ? mixture(result) : torchtitan(result);
       return result;
     }
     switch (choice_.runtime) {
@@ -279,6 +310,71 @@ class ShardingBounder {
     if (choice_.precision == TrainingPrecision::bf16) return;
     result.states = zero_paper_states(trainable_ / axes.tensor, S::full_shard, ranks,
                                       inputs_.training.optimizer, Precision::fp32, Dtype::float32);
+    result.update = read_once(result.states);
+  }
+
+  /// What a unit of so many elements takes to gather, to reduce, and to sum over replicas. One rank
+  /// exchanges nothing.
+  struct UnitTimes {
+    Duration gather, reduction, between;
+  };
+  UnitTimes unit_times(std::int64_t elements, const Group& shards, const Group& replicas) const {
+    UnitTimes times;
+    const auto ranks = static_cast<std::int64_t>(shards.ranks.size());
+    if (ranks > 1) {
+      times.gather = time(OperationKind::all_gather, elements, dtype_, shards);
+      times.reduction =
+          time(OperationKind::reduce_scatter, elements, torchtitan_reduce_dtype, shards);
+    }
+    if (replicas.ranks.size() > 1)
+      times.between =
+          time(OperationKind::all_reduce, elements / ranks, torchtitan_reduce_dtype, replicas);
+    return times;
+  }
+
+  /// FSDP2's units of torchtitan's mixtures (core/pytorch/parallel/mixture_training.cpp): experts
+  /// over efsdp, all else over the ranks of shard. The output layer is gathered once at least, all
+  /// others once more for the backward, and the embedding is the first and the last.
+  void mixture(ShardingBounds& result) const {
+    const int spread = expert_ranks(choice_), shard = choice_.mesh.shard;
+    const Group expert_shards = group_of(spread, shard / spread);
+    const bool again = shards_parameters(choice_.sharding);
+    const MixtureUnits units = mixture_units(inputs_.model);
+    PerStep& each = result.each;
+    Communication& all = each.communication;
+    std::int64_t gathered = 0, reduced = 0, kept = 0;
+    const auto add = [&](std::int64_t elements, bool twice) {
+      const UnitTimes times = unit_times(elements, shards_, replicas_);
+      all.gathers += times.gather * (twice ? 2 : 1);
+      all.reductions += times.reduction;
+      all.between_replicas += times.between;
+      gathered += elements * (twice ? 2 : 1);
+      reduced += elements;
+      kept += elements;
+      return times;
+    };
+    const auto add_experts = [&](std::int64_t elements) {
+      const UnitTimes times = unit_times(elements, expert_shards, replicas_);
+      all.expert_gathers += times.gather * (again ? 2 : 1);
+      all.expert_reductions += times.reduction;
+      all.between_expert_replicas += times.between;
+      if (expert_shards.ranks.size() == 1) return;
+      gathered += elements * (again ? 2 : 1);
+      reduced += elements;
+      kept += elements;
+    };
+    for (std::size_t block = 0; block < units.dense.size(); ++block) {
+      const bool apart = spread > 1 && units.experts[block] > 0;
+      add(units.dense[block] + (apart ? 0 : units.experts[block]), again);
+      if (apart) add_experts(units.experts[block] / spread);
+    }
+    add(units.head, false);
+    const UnitTimes embedding = add(units.embedding, again);
+    each.exposed = embedding.gather + embedding.reduction;
+    each.copies = copied(gathered, dtype_) + copied(reduced, dtype_);
+    if (!again) result.gathered = bytes_of(kept, dtype_);
+    result.states = zero_paper_states(trainable_, S::full_shard, shard, inputs_.training.optimizer,
+                                      Precision::fp32, Dtype::float32);
     result.update = read_once(result.states);
   }
 
@@ -487,11 +583,16 @@ class ShardingBounder {
 
 /// Gathers and reductions of one sharding have one communicator.
 Duration communication_time(const Communication& c, const SharingRules& rules) {
+  const Duration experts = c.expert_gathers + c.expert_reductions;
+  // Replicas of experts and of all else are the same ranks, in groups that may be apart.
+  const Duration replicas = std::max(c.between_replicas, c.between_expert_replicas);
   if (!rules.collectives_serial)
-    return std::max({c.gathers, c.reductions, c.between_replicas, c.second_copy});
+    return std::max(
+        {c.gathers, c.reductions, replicas, c.second_copy, c.expert_gathers, c.expert_reductions});
   if (rules.communicators_apart)
-    return std::max({c.gathers + c.reductions, c.between_replicas, c.second_copy});
-  return c.gathers + c.reductions + c.between_replicas + c.second_copy;
+    return std::max({c.gathers + c.reductions, replicas, c.second_copy, experts});
+  return c.gathers + c.reductions + c.between_replicas + c.second_copy + experts +
+         c.between_expert_replicas;
 }
 
 PerStep of_step(const ShardingBounds& sharding, int micro_batches) {
@@ -505,7 +606,11 @@ PerStep of_step(const ShardingBounds& sharding, int micro_batches) {
   return {.communication = {.gathers = communication(&Communication::gathers),
                             .reductions = communication(&Communication::reductions),
                             .between_replicas = communication(&Communication::between_replicas),
-                            .second_copy = communication(&Communication::second_copy)},
+                            .second_copy = communication(&Communication::second_copy),
+                            .expert_gathers = communication(&Communication::expert_gathers),
+                            .expert_reductions = communication(&Communication::expert_reductions),
+                            .between_expert_replicas =
+                                communication(&Communication::between_expert_replicas)},
           // Once a step is what every runtime has to expose.
           .exposed = sharding.each.exposed + sharding.once.exposed,
           .serial = sum([](const PerStep& p) { return p.serial; }),

@@ -103,11 +103,10 @@ std::string pipeline_text(const Choice& choice) {
 
 /// "pipeline 4 x shard 8 x tensor 2": the axes of several ranks.
 std::string axes_text(const Choice& choice) {
-  const std::pair<std::string_view, int> axes[] = {{"pipeline", choice.mesh.pipeline},
-                                                   {"replicate", choice.mesh.replicate},
-                                                   {"shard", choice.mesh.shard},
-                                                   {"context", choice.torchtitan->context},
-                                                   {"tensor", choice.torchtitan->tensor}};
+  const std::pair<std::string_view, int> axes[] = {
+      {"pipeline", choice.mesh.pipeline},    {"replicate", choice.mesh.replicate},
+      {"shard", choice.mesh.shard},          {"context", choice.torchtitan->context},
+      {"tensor", choice.torchtitan->tensor}, {"expert", choice.torchtitan->experts}};
   std::string text;
   for (const auto& [name, size] : axes)
     if (size > 1) text += fmt::format("{}{} {}", text.empty() ? "" : " x ", name, size);
@@ -152,8 +151,9 @@ std::string_view runtime_name(const Choice& choice) {
 std::string mesh_text(const Choice& choice) {
   const std::string mesh = text_of(choice.mesh);
   if (!choice.torchtitan) return mesh;
-  return fmt::format("{},context={},tensor={}", mesh, choice.torchtitan->context,
-                     choice.torchtitan->tensor);
+  return fmt::format("{},context={},tensor={}{}", mesh, choice.torchtitan->context,
+                     choice.torchtitan->tensor,
+                     has_experts(choice) ? fmt::format(",expert={}", expert_ranks(choice)) : "");
 }
 
 std::string strategy_text(const Choice& choice) {

@@ -25,6 +25,7 @@ enum class Prefetch : std::uint8_t { none, post, pre, both };
 struct TorchtitanAxes {
   int context = 1;
   int tensor = 1;
+  int experts = 0;  ///< ranks of mesh.shard over which experts are spread; 0: a dense model
   int ranks() const { return context * tensor; }
   bool operator==(const TorchtitanAxes&) const = default;
 };
@@ -65,9 +66,18 @@ inline int tensor_ranks(const Choice& choice) {
 inline int context_ranks(const Choice& choice) {
   return choice.torchtitan ? choice.torchtitan->context : 1;
 }
+/// Whether it trains a mixture of experts in torchtitan's loop.
+inline bool has_experts(const Choice& choice) {
+  return choice.torchtitan && choice.torchtitan->experts > 0;
+}
+/// The ranks over which they are spread.
+inline int expert_ranks(const Choice& choice) {
+  return has_experts(choice) ? choice.torchtitan->experts : 1;
+}
 /// "fsdp2"; of torchtitan's loop "torchtitan".
 std::string_view runtime_name(const Choice& choice);
-/// "replicate=1,shard=16,context=1,tensor=8"; without torchtitan the mesh's.
+/// "replicate=1,shard=16,context=1,tensor=8", of a mixture ",expert=8" behind it; without
+/// torchtitan the mesh's.
 std::string mesh_text(const Choice& choice);
 
 std::string_view name_of(Prefetch prefetch);
@@ -104,6 +114,8 @@ struct Training {
   /// Of PyTorch's runtimes: the model that choices are of has adapters.
   std::optional<eager::FineTuningSetup> fine_tuning = {};
   CompileScope compiled = CompileScope::none;  ///< of PyTorch's runtimes, and of torchtitan's
+  /// Of torchtitan's mixtures: tokens of the busiest rank's experts, by the average.
+  double expert_load = 1;
   /// torchao's recipe: of DDP, FSDP2 and torchtitan. FSDP2 gathers what is cast tensorwise.
   eager::parallel::Float8Recipe float8 = eager::parallel::Float8Recipe::none;
 };

@@ -48,7 +48,7 @@ PipelineChoice read_pipeline(const JsonValue& json) {
   return pipeline;
 }
 
-/// Of torchtitan's axes the two inside a rank of the mesh are the last.
+/// Of torchtitan's axes those inside a rank of the mesh, and that of experts, are the last.
 void read_mesh(const std::string& text, const std::string& where, bool is_torchtitan,
                Choice& choice) {
   const std::size_t inside = text.find(",context=");
@@ -67,6 +67,8 @@ void read_mesh(const std::string& text, const std::string& where, bool is_torcht
     return ranks;
   };
   choice.torchtitan = {.context = size(",context="), .tensor = size(",tensor=")};
+  if (constexpr std::string_view axis = ",expert="; text.find(axis) != text.npos)
+    choice.torchtitan->experts = size(axis);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/format/json_reader.h"
 #include "sim/planner/choice.h"
 #include "sim/planner/layout_group.h"
 
@@ -18,7 +19,8 @@ struct Question {
   int world = 1;
   std::int64_t tokens_per_batch = 0;  ///< of one step of all ranks
   Training training;
-  bool pipelines = true;  ///< are left open: those of the native runtime
+  const JsonValue* config = nullptr;  ///< of the model; torchtitan's mixtures are made from it
+  bool pipelines = true;              ///< are left open: those of the native runtime
   /// So are those of fsdp2, which torchtitan runs.
   bool torchtitan_pipelines = false;
   /// torchtitan's loop beside the runtimes, with its axes tensor and context, and its pipelines.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -24,6 +25,13 @@ constexpr std::array<eager::CheckpointChoice, 4> checkpointings{
 const Dropped beside_pipeline{"torchtitan context beside pipeline", "not predicted yet"};
 const Dropped of_experts{"torchtitan expert",
                          "the model has no experts that are predicted under torchtitan"};
+/// Of every mixture.
+const Dropped beside_experts{"torchtitan tensor, context and pipeline beside experts",
+                             "not predicted yet"};
+constexpr std::int64_t loss_parts = 8;
+
+constexpr std::array<eager::CheckpointChoice, 3> mixture_checkpointings{
+    {{}, {.every = 1}, {.every = 1, .selective = true}}};
 
 /// "1 sequence", "2 sequences".
 std::string counted(std::int64_t count, std::string_view what) {
@@ -40,6 +48,10 @@ class TorchtitanEnumerator {
   Enumeration run() {
     if (const std::string why = why_none(); !why.empty()) {
       drop("torchtitan", why);
+      return std::move(result_);
+    }
+    if (eager::parallel::is_mixture(model_)) {
+      add_mixtures();
       return std::move(result_);
     }
     shape_ = eager::parallel::llama_shape(model_);
@@ -60,10 +72,17 @@ class TorchtitanEnumerator {
   std::string why_none() const {
     if (question_.world == 1) return "it shares a training among 2 ranks or more";
     try {
+      if (eager::parallel::is_mixture(model_) && question_.config != nullptr)
+        return why_no_mixture();
       eager::parallel::llama_shape(model_);
     } catch (const Error& error) {
       return error.parts().what;
     }
+    return why_not_trained();
+  }
+
+ private:
+  std::string why_not_trained() const {
     if (question_.training.fine_tuning)
       return "torchtitan trains the whole model, without adapters";
     if (question_.training.loop.optimizer.rule == eager::OptimizerRule::sgd)
@@ -71,7 +90,50 @@ class TorchtitanEnumerator {
     return {};
   }
 
- private:
+  /// Throws Error where torchtitan has no such model.
+  std::string why_no_mixture() const {
+    eager::parallel::mixture_shape(model_, *question_.config);
+    if (question_.training.compiled != CompileScope::none)
+      return "compiled mixtures of experts are not predicted under torchtitan";
+    if (question_.training.float8 != eager::parallel::Float8Recipe::none)
+      return "mixtures of experts in float8 are not predicted under torchtitan";
+    if (question_.training.length % loss_parts != 0)
+      return fmt::format(
+          "torchtitan computes the loss in {} equal parts of a sequence, and {} do "
+          "not divide",
+          loss_parts, counted(question_.training.length, "token"));
+    return why_not_trained();
+  }
+
+  /// Replicas x shards, with experts over the ranks of a shard.
+  void add_mixtures() {
+    for (const TrainingPrecision precision : question_.precisions) {
+      if (precision == TrainingPrecision::bf16_mixed)
+        precisions_.push_back(precision);
+      else
+        drop(fmt::format("torchtitan, {}", name_of(precision)),
+             "mixtures of experts are predicted in bf16_mixed alone");
+    }
+    const eager::parallel::MixtureShape shape =
+        eager::parallel::mixture_shape(model_, *question_.config);
+    for (const std::int64_t experts : divisors_of(question_.world))
+      if (shape.experts % experts == 0)
+        add_grids({.experts = static_cast<int>(experts)});
+      else
+        drop("torchtitan expert", fmt::format("{} do not divide over all numbers of ranks that "
+                                              "make up {}",
+                                              counted(shape.experts, "expert"), question_.world));
+    if (question_.all_layouts) drop("torchtitan, all layouts", "of dense models only");
+    drop(beside_experts);
+    if (has_uneven_sequences_) drop(uneven_sequences());
+  }
+
+  Dropped uneven_sequences() const {
+    return {"torchtitan shard",
+            fmt::format("{} of a step {} not divide over the ranks that some axes leave",
+                        counted(sequences_, "sequence"), sequences_ == 1 ? "does" : "do")};
+  }
+
   void drop(Dropped dropped) {
     if (std::ranges::find(result_.dropped, dropped) == result_.dropped.end())
       result_.dropped.push_back(std::move(dropped));
@@ -128,6 +190,7 @@ class TorchtitanEnumerator {
     for (const std::int64_t shard : divisors_of(copies)) {
       const Mesh mesh{.replicate = copies / static_cast<int>(shard),
                       .shard = static_cast<int>(shard)};
+      if (axes.experts > 0 && shard % axes.experts != 0) continue;
       if (mesh.shard == 1 && mesh.replicate > 1) {
         drop("torchtitan replicate",
              "over one shard it is DDP, which is predicted for transformers' models: --runtime "
@@ -153,12 +216,15 @@ class TorchtitanEnumerator {
                       .prefetch = usual_prefetch(Runtime::fsdp2, sharding),
                       .precision = precision,
                       .torchtitan = axes};
-        for (const eager::CheckpointChoice& checkpointing : checkpointings) {
+        const auto of = axes.experts > 0
+                            ? std::span<const eager::CheckpointChoice>(mixture_checkpointings)
+                            : std::span<const eager::CheckpointChoice>(checkpointings);
+        for (const eager::CheckpointChoice& checkpointing : of) {
           choice.checkpointing = checkpointing;
           add_batches(choice, [&](const Choice& one) { result_.choices.push_back(one); });
         }
         choice.checkpointing = {};
-        if (question_.all_layouts && !sparse_->all.empty())
+        if (axes.experts == 0 && question_.all_layouts && !sparse_->all.empty())
           add_batches(choice, [&](const Choice& one) { result_.groups.push_back({one, sparse_}); });
       }
   }
@@ -205,10 +271,7 @@ class TorchtitanEnumerator {
            fmt::format("{} of a sequence {} not divide into two equal parts for each rank",
                        counted(question_.training.length, "token"),
                        question_.training.length == 1 ? "does" : "do"));
-    if (has_uneven_sequences_)
-      drop("torchtitan shard",
-           fmt::format("{} of a step {} not divide over the ranks that some axes leave",
-                       counted(sequences_, "sequence"), sequences_ == 1 ? "does" : "do"));
+    if (has_uneven_sequences_) drop(uneven_sequences());
     if (question_.pipelines) drop(beside_pipeline);
     drop(of_experts);
   }
@@ -246,7 +309,7 @@ std::string worlds_that_share(std::int64_t sequences, int world) {
 std::string reasons_of(const std::vector<Dropped>& dropped) {
   std::string text;
   for (const Dropped& one : dropped) {
-    if (one == beside_pipeline || one == of_experts) continue;
+    if (one == beside_pipeline || one == of_experts || one == beside_experts) continue;
     std::string_view axis = one.strategy;
     if (constexpr std::string_view prefix = "torchtitan "; axis.starts_with(prefix))
       axis.remove_prefix(prefix.size());
@@ -284,6 +347,12 @@ Error no_layout_of_torchtitan(const Model& model, const Question& question) {
     return Error({.where = "--precision",
                   .what = "torchtitan has no loss scaler, which fp16_mixed needs",
                   .way_out = "give bf16_mixed, bf16 or fp32"});
+  if (eager::parallel::is_mixture(model) &&
+      std::ranges::find(question.precisions, TrainingPrecision::bf16_mixed) ==
+          question.precisions.end())
+    return Error({.where = "--precision",
+                  .what = "mixtures of experts are predicted in bf16_mixed alone under torchtitan",
+                  .way_out = "give bf16_mixed"});
   return has_no_layout(question, TorchtitanEnumerator(model, question).run().dropped);
 }
 

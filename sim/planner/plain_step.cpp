@@ -52,6 +52,15 @@ Schedule recorded_once(const Choice& choice, const TrialInputs& inputs) {
                   setup.compiled);
 }
 
+/// Of a mixture ranks share its experts alone.
+void leave_fsdp_out(int expert_ranks, Dtype dtype, eager::parallel::MixtureSettings& mixture) {
+  mixture.mesh = {{"dp_replicate", 1}, {"dp_shard", expert_ranks}};
+  mixture.shards = false;
+  mixture.dtype = dtype;
+  mixture.micro_batches = 1;
+  mixture.clips = false;
+}
+
 /// torchtitan's, with FSDP2 left out: ranks share its blocks and sequences alone.
 Schedule torchtitan_once(const Choice& choice, const TrialInputs& inputs) {
   TorchtitanPipeline alone = torchtitan_pipeline(choice, inputs);
@@ -63,13 +72,17 @@ Schedule torchtitan_once(const Choice& choice, const TrialInputs& inputs) {
   settings.micro_batches = 1;
   settings.clips = false;
   alone.place = {.world = choice.torchtitan->ranks()};
+  if (settings.mixture) {
+    leave_fsdp_out(expert_ranks(choice), settings.dtype, *settings.mixture);
+    alone.place = {.world = expert_ranks(choice)};
+  }
   static constexpr std::array once{"once"};
   return schedule_of_rank(alone, 0, {.steps = once});
 }
 
 bool is_within_a_stage(OperationKind kind) {
   return kind == OperationKind::all_gather || kind == OperationKind::reduce_scatter ||
-         kind == OperationKind::all_reduce;
+         kind == OperationKind::all_reduce || kind == OperationKind::all_to_all;
 }
 
 Bytes activations_of_program(const Schedule& schedule, const TrialInputs& inputs) {
@@ -162,6 +175,7 @@ PlainKey plain_key(const Choice& choice) {
                .torchtitan = choice.torchtitan.has_value(),
                .context = context_ranks(choice),
                .tensor = tensor_ranks(choice),
+               .experts = has_experts(choice) ? expert_ranks(choice) : 0,
                .batch = choice.batch,
                .checkpoint_every = choice.checkpointing.every,
                .selective = choice.checkpointing.selective,

@@ -15,6 +15,7 @@ struct PlainKey {
   bool native = false;
   bool torchtitan = false;
   int context = 1, tensor = 1;  ///< ranks that share it
+  int experts = 0;              ///< ranks over which experts are spread; 0: a dense model
   std::int64_t batch = 1;
   int checkpoint_every = 0;
   bool selective = false;
@@ -33,7 +34,7 @@ std::vector<Duration> claimed_times(const Schedule& schedule, const TrialInputs&
 
 struct PlainStep {
   /// Sum of the kernels of one micro-batch, each alone, and of the collectives of torchtitan's axes
-  /// context and tensor that they wait for.
+  /// context, tensor and expert that they wait for.
   Duration compute;
   Duration awaited;   ///< of it, those collectives
   Duration host;      ///< of its launches

@@ -1,6 +1,7 @@
 #include "sim/planner/torchtitan_floor.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "core/pytorch/parallel/model_shape.h"
 #include "sim/engine/clock_options.h"
@@ -15,6 +16,19 @@ template <class... Factors>
 std::int64_t floor_of_product(Factors... factors) {
   constexpr double most = 0x1p62;
   return static_cast<std::int64_t>(std::min((static_cast<double>(factors) * ...), most));
+}
+
+/// Of m x k by k x n, `batch` of them, by the better of two orders.
+Duration product_time(const CostModel& costs, Dtype dtype, const MatmulShape& shape) {
+  const auto time = [&](std::int64_t rows, std::int64_t columns) {
+    const auto [batch, m, n, k] = std::tuple(shape.batch, shape.m, shape.n, shape.k);
+    return costs.work_time({.kind = WorkKind::matmul,
+                            .dtype = dtype,
+                            .matmul = {.batch = batch, .m = rows, .n = columns, .k = k},
+                            .bytes = bytes_of(batch * (m * k + k * n + m * n), dtype),
+                            .flops = {floor_of_product(2, batch, m, n, k)}});
+  };
+  return std::min(time(shape.m, shape.n), time(shape.n, shape.m));
 }
 
 /// One direction of a block: its kernels, what they wait for, and the host that launches them.
@@ -111,14 +125,7 @@ class Floor {
   bool is_compiled() const { return compiled_ != CompileScope::none; }
 
   Duration product(Dtype dtype, std::int64_t m, std::int64_t n, std::int64_t k) const {
-    const auto time = [&](std::int64_t rows, std::int64_t columns) {
-      return costs_.work_time({.kind = WorkKind::matmul,
-                               .dtype = dtype,
-                               .matmul = {.batch = 1, .m = rows, .n = columns, .k = k},
-                               .bytes = bytes_of(m * k + k * n + m * n, dtype),
-                               .flops = {floor_of_product(2, m, n, k)}});
-    };
-    return std::min(time(m, n), time(n, m));
+    return product_time(costs_, dtype, {.batch = 1, .m = m, .n = n, .k = k});
   }
   /// Of a block.
   Duration product(std::int64_t m, std::int64_t n, std::int64_t k) const {
@@ -212,9 +219,74 @@ class Floor {
   DeviceClockOptions clock_;
 };
 
+/// A mixture's products alone, without those of attention over latents; experts have equally many
+/// tokens.
+class MixtureFloor {
+ public:
+  MixtureFloor(const Choice& choice, const TrialInputs& inputs)
+      : choice_(choice),
+        costs_(inputs.costs),
+        shape_(eager::parallel::mixture_shape(inputs.model, inputs.config)),
+        tokens_(choice.batch * inputs.training.length),
+        dtype_(plain_key(choice).parameters) {}
+
+  PlainStep step() const {
+    const bool runs_again = choice_.checkpointing.every > 0 && !choice_.checkpointing.selective;
+    const Duration block = of_block();
+    const std::int64_t mixtures = shape_.layers - shape_.dense_layers;
+    PlainStep step{.compute = block * mixtures * (runs_again ? 4 : 3) + of_head(),
+                   .awaited = {},
+                   .host = {},
+                   .activations = of_loss()};
+    step.activations += kept() * mixtures;
+    return step;
+  }
+
+ private:
+  Duration product(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k) const {
+    return product_time(costs_, dtype_, {.batch = batch, .m = m, .n = n, .k = k});
+  }
+  /// The least of a product and of its two gradients.
+  Duration least(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k) const {
+    return std::min({product(batch, m, n, k), product(batch, m, k, n), product(batch, n, k, m)});
+  }
+  /// A forward's share of what forward and backward take.
+  Duration of_block() const {
+    const std::int64_t queries = shape_.heads * shape_.head_dim;
+    const std::int64_t all = queries + 2 * shape_.kv_heads * shape_.head_dim;
+    const std::int64_t here = shape_.experts / expert_ranks(choice_);
+    const std::int64_t rows = tokens_ * shape_.top_k / here;
+    const Duration experts = least(here, rows, shape_.hidden, shape_.dim) * 3;
+    if (shape_.latent) return experts;
+    return least(1, tokens_, all, shape_.dim) + least(1, tokens_, shape_.dim, queries) + experts;
+  }
+  /// In parts of the sequence, forward and backward.
+  Duration of_head() const {
+    return least(1, tokens_ / loss_parts, shape_.vocab, shape_.dim) * (3 * loss_parts);
+  }
+  /// Of a block: its input, and without checkpointing queries, keys, values, what attention
+  /// returns, and the experts' rows.
+  Bytes kept() const {
+    const std::int64_t experts = shape_.top_k * (shape_.dim + 3 * shape_.hidden);
+    // Of latents nothing is claimed.
+    const std::int64_t heads = 2 * (shape_.heads + shape_.kv_heads) * shape_.head_dim;
+    const bool is_checkpointed = choice_.checkpointing.every > 0;
+    return bytes_of(tokens_ * (shape_.dim + (is_checkpointed ? 0 : heads + experts)), dtype_);
+  }
+  Bytes of_loss() const { return bytes_of(tokens_ / loss_parts * shape_.vocab, Dtype::float32); }
+
+  static constexpr std::int64_t loss_parts = 8;
+  const Choice& choice_;
+  const CostModel& costs_;
+  eager::parallel::MixtureShape shape_;
+  std::int64_t tokens_;  ///< of a rank
+  Dtype dtype_;
+};
+
 }  // namespace
 
 PlainStep torchtitan_floor(const Choice& choice, const TrialInputs& inputs) {
+  if (has_experts(choice)) return MixtureFloor(choice, inputs).step();
   const Floor floor(choice, inputs);
   const Part forward = floor.forward(), backward = floor.backward(), again = floor.again();
   PlainStep step{.compute = floor.head_forward() + floor.head_backward(),

@@ -20,6 +20,9 @@ namespace shardscope::planner {
 /// and the loss 8 bytes of each logit. Compiled blocks make one kernel of what lies between
 /// products, and keep e n (3 d + 2 v + 3 h) / t; what they move is not claimed, and of a compiled
 /// loss no memory. With products in 8 bits neither what moves nor what is kept is claimed.
+///
+/// Of a mixture of experts products alone are claimed; of its blocks their inputs, and without
+/// checkpointing what attention and experts keep; of the loss one of its parts.
 PlainStep torchtitan_floor(const Choice& choice, const TrialInputs& inputs);
 
 /// The same by part, for stages: no more than `torchtitan_costs`.

@@ -127,6 +127,8 @@ ParallelSettings mixture_settings(const TorchtitanJob& job) {
       .shape = eager::parallel::mixture_shape(job.model, *job.config),
       .mesh = {},
       .expert_ranks = job.expert_ranks,
+      // One rank has no more than all tokens.
+      .load = std::min(job.expert_load, static_cast<double>(job.expert_ranks)),
       .batch = job.batch,
       .length = job.length,
       .micro_batches = job.micro_batches,
@@ -232,7 +234,10 @@ TorchtitanPipeline torchtitan_pipeline(const Choice& choice, const TrialInputs& 
                                        .optimizer = optimizer_of(inputs.training),
                                        .checkpointing = choice.checkpointing,
                                        .pipeline = choice.pipeline,
-                                       .float8 = inputs.training.float8}),
+                                       .float8 = inputs.training.float8,
+                                       .config = &inputs.config,
+                                       .expert_ranks = expert_ranks(choice),
+                                       .expert_load = inputs.training.expert_load}),
       .place = {.world = world_of(choice)},
       .session = session_of(choice, inputs),
       .strategy = std::string(name_of(choice.sharding)),
@@ -241,6 +246,8 @@ TorchtitanPipeline torchtitan_pipeline(const Choice& choice, const TrialInputs& 
       .assumed = {},
       .compiled = inputs.training.compiled};
   if (inputs.blocks > 0) pipeline.settings.shape.layers = inputs.blocks;
+  if (inputs.blocks > 0 && pipeline.settings.mixture)
+    pipeline.settings.mixture->shape.layers = inputs.blocks;
   return pipeline;
 }
 

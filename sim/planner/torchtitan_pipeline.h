@@ -36,6 +36,7 @@ struct TorchtitanJob {
   eager::parallel::Float8Recipe float8 = eager::parallel::Float8Recipe::none;
   const JsonValue* config = nullptr;  ///< of a mixture of experts: what the model was made from
   int expert_ranks = 1;               ///< of dp_shard, over which experts are spread
+  double expert_load = 1;             ///< tokens of the busiest of these ranks, by the average
 };
 /// Sequence and loss parallel, and the stages of an axis pp; or a mixture of experts. Throws Error
 /// where the model is none of torchtitan's, or naming the option of its pipeline.

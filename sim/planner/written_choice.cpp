@@ -198,6 +198,7 @@ std::string axes_of(const TorchtitanAxes& axes) {
         "context_parallel_degree = {}\ncontext_parallel_rotate_method = \"allgather\"\n",
         axes.context);
   if (axes.tensor > 1) text += fmt::format("tensor_parallel_degree = {}\n", axes.tensor);
+  if (axes.experts > 1) text += fmt::format("expert_parallel_degree = {}\n", axes.experts);
   return text;
 }
 

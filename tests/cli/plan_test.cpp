@@ -587,6 +587,37 @@ TEST_F(Plan, TorchtitansAxesSimulateToTheSameFigures) {
   EXPECT_THAT(workplace_.read("plans/t/plan.csv"), HasSubstr(",torchtitan,"));
 }
 
+constexpr std::string_view small_mixture = R"({
+  "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "attention_bias": false,
+  "decoder_sparse_step": 1, "head_dim": 64, "hidden_act": "silu", "hidden_size": 128,
+  "intermediate_size": 256, "max_position_embeddings": 512, "mlp_only_layers": [],
+  "moe_intermediate_size": 192, "norm_topk_prob": true, "num_attention_heads": 4,
+  "num_experts": 4, "num_experts_per_tok": 2, "num_hidden_layers": 3, "num_key_value_heads": 2,
+  "rms_norm_eps": 1e-06, "tie_word_embeddings": false, "vocab_size": 512})";
+
+// Every place of a mixture on 4 ranks leads back to its figures, and so does the file.
+TEST_F(Plan, MixturesOfTorchtitanSimulateToTheSameFigures) {
+  workplace_.write("mixture/config.json", std::string(small_mixture));
+  const Json plan = answer(
+      "plan --model mixture --cluster h100_sxm --world 4 --tokens-per-batch 2048 --seq 256 "
+      "--runtime torchtitan --places 20 -o plans/m");
+  ASSERT_THAT(plan["candidates"], SizeIs(4));  // with and without replicas and expert
+  std::string texts;
+  for (const Json& place : plan["candidates"]) {
+    texts += place["text"].get<std::string>() + "\n";
+    const std::string folder = "plans/m/places/" + place["place"].dump();
+    const Json simulated = answer("simulate --job " + folder + "/job.json");
+    EXPECT_EQ(simulated["step_time_ns"], place["step_time_ns"]) << place["text"];
+    EXPECT_EQ(simulated["memory"], place["memory"]) << place["text"];
+  }
+  EXPECT_THAT(texts, AllOf(HasSubstr("shard 4 x expert"), HasSubstr("shard 2 x expert 2")));
+  const Json& best = plan["candidates"][plan["chosen"]["place"].get<std::size_t>() - 1];
+  const Json by_file = answer(
+      "simulate --config plans/m/torchtitan.toml --model mixture --cluster h100_sxm --world 4");
+  EXPECT_EQ(by_file["step_time_ns"], best["step_time_ns"]);
+  EXPECT_EQ(by_file["memory"], best["memory"]);
+}
+
 /// The column at which each line under `heading` has its second part.
 std::set<std::size_t> second_columns(const std::string& text, const std::string& heading) {
   std::set<std::size_t> columns;
@@ -658,7 +689,7 @@ TEST_F(Plan, PipelinesAreRowsWithTheirSettings) {
   const Json& settings = second["settings"]["pipeline"];
   const std::string table = workplace_.read("rows/plan.csv");
   EXPECT_THAT(table, HasSubstr(",pipeline,pipeline_schedule,stages_per_rank,stages,"
-                               "pipeline_checkpoint,bubble_share,context,tensor\n"));
+                               "pipeline_checkpoint,bubble_share,context,tensor,expert\n"));
   EXPECT_THAT(table, HasSubstr(",2," + settings["schedule"].get<std::string>() + "," +
                                settings["stages_per_rank"].dump() + ","));
   EXPECT_THAT(workplace_.read("rows/plan.html"),

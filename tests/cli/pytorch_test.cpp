@@ -321,6 +321,34 @@ TEST_F(Pytorch, TorchtitanSpreadsExperts) {
   EXPECT_EQ(parameters("shard=4") - parameters("shard=4,expert=4"), 6 * 18'432 * 2);
 }
 
+// The busiest of 4 ranks gets 1.5 times its 2 x 4096 x 2 rows. Its band with a range reaches from
+// that of the range's low end to that of its high end.
+TEST_F(Pytorch, ExpertLoadIsThatOfTheBusiestRank) {
+  workplace_.write("config.json", small_mixture);
+  const auto with = [&](const std::string& load) {
+    return answer(
+        "simulate --runtime torchtitan --model config.json --seq 4096 --batch 2 --cluster h100_sxm "
+        "--mesh shard=4,expert=4 " +
+        load);
+  };
+  const auto peak = [](const Json& got) {
+    return got["memory"]["peak_allocated_bytes"].get<std::int64_t>();
+  };
+  const Json equal = with(""), loaded = with("--expert-load 1.5"), most = with("--expert-load 2");
+  EXPECT_EQ(with("--expert-load 1")["memory"], equal["memory"]);
+  EXPECT_GT(peak(loaded), peak(equal));
+  const Json ranged = with("--expert-load 1.5:1-2");
+  EXPECT_EQ(ranged["memory"], loaded["memory"]);
+  EXPECT_EQ(ranged["step_time_ns"], loaded["step_time_ns"]);
+  EXPECT_EQ(ranged["step_time_low_ns"],
+            std::min(equal["step_time_low_ns"], loaded["step_time_low_ns"]));
+  EXPECT_EQ(ranged["step_time_high_ns"],
+            std::max(most["step_time_high_ns"], loaded["step_time_high_ns"]));
+  EXPECT_THAT(ranged["assumed"].dump(), HasSubstr("get 1 to 2 times the average"));
+  // 4 ranks have no more than all rows.
+  EXPECT_EQ(with("--expert-load 9")["memory"], with("--expert-load 4")["memory"]);
+}
+
 TEST_F(Pytorch, TorchtitansFileSaysHowExpertsAreSpread) {
   workplace_.write("config.json", small_mixture);
   workplace_.write("qwen3.toml",
@@ -355,10 +383,16 @@ TEST_F(Pytorch, TorchtitanNamesWhatItDoesNotPlayOfMixtures) {
               HasSubstr("torchtitan checkpoints every block of a mixture, or none"));
   EXPECT_THAT(complaint("config.json --mesh shard=4", "60"),
               HasSubstr("60 tokens are not a multiple of 8"));
-  EXPECT_THAT(complaint("config.json --mesh replicate=2,shard=4,expert=2"),
-              HasSubstr("only with all 4 ranks of shard"));
   EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --precision bf16"),
               HasSubstr("another precision than bf16_mixed"));
+  EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --expert-load 0.5"),
+              HasSubstr("\"0.5\" is below 1"));
+  EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --expert-load 1.5:2-3"),
+              HasSubstr("has its factor outside of its range"));
+  EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --expert-load 1.5:2"),
+              HasSubstr("has no range after its colon"));
+  EXPECT_THAT(complaint("dense.json --mesh shard=4 --expert-load 1.5"),
+              HasSubstr("--expert-load: the model has no experts"));
   EXPECT_THAT(complaint("dense.json --mesh shard=4,expert=2"),
               HasSubstr("axis expert: LlamaForCausalLM has no experts"));
 }

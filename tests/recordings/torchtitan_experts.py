@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""A small Qwen3 mixture in torchtitan's own trainer, for tests/data/torchtitan/experts.json.
+"""A small mixture in torchtitan's own trainer, for the files of tests/data/torchtitan.
 
 usage: shardscope record --world N --rank 0 --time model -o R -- python torchtitan_experts.py CASE OPTION...
        torchtitan_experts.py --case R > case.json
 
-CASE is JSON: layers, experts, top_k, checkpointing (none, selective, full) and vocab; the options are torchtitan's own, such as
---training.disable_cuda_graphs --training.steps 3 --training.seq_len 512 --training.local_batch_size 2 --parallelism.expert_parallel_degree 2
+CASE is JSON: family (qwen3_moe, deepseek_v3, gpt_oss), layers, experts, top_k, checkpointing (none, selective, full), hidden, sent and
+received (rows that the rank exchanges with each rank of its experts, in the place of equal ones); of deepseek_v3 also dense_layers, query_rank,
+groups, limited_groups, scores, shared. The options are torchtitan's own, such as --module qwen3 --config qwen3_moe_debug
+(deepseek_v3 deepseek_v3_debugmodel, gpt_oss gpt_oss_debugmodel_flex) --training.disable_cuda_graphs --training.steps 3
+--training.seq_len 512 --training.local_batch_size 2 --parallelism.expert_parallel_degree 2
 --debug.moe_force_load_balance --checkpoint.no-enable --metrics.log_freq 1000. The working directory has torchtitan's tests/assets.
 Prints PyTorch's peak of each step. --case reads the recording: the collectives of the last step, of an exchange all its sends as one.
 """
@@ -13,7 +16,8 @@ import json
 import os
 import sys
 
-DEFAULTS = dict(layers=2, experts=8, top_k=2, checkpointing="none", hidden=768)
+DEFAULTS = dict(family="qwen3_moe", layers=2, experts=8, top_k=2, checkpointing="none", hidden=768)
+DEEPSEEK = dict(dense_layers=1, query_rank=0, groups=None, limited_groups=None, scores="softmax", shared=2)
 DTYPES = {1: "uint8", 4: "int64", 7: "float32", 9: "bfloat16"}
 
 
@@ -28,23 +32,69 @@ def patch_triton():
     tuner.Autotuner.__init__ = init
 
 
+def qwen3_layers(case):
+    from torchtitan.models import qwen3
+    return qwen3._build_qwen3_moe_layers(
+        fuse_qkv=True, n_layers=case["layers"], dim=256, n_heads=16, n_kv_heads=8, head_dim=128, moe_hidden_dim=case["hidden"],
+        num_experts=case["experts"], top_k=case["top_k"], attn_backend="flex", moe_comm_backend="standard",
+        rope=qwen3.CosSinRoPE.Config(dim=128, max_seq_len=4096, theta=1000000.0))
+
+
+def deepseek_layers(case):
+    from torchtitan.models import deepseek_v3
+    case = dict(DEEPSEEK, **case)
+    return deepseek_v3._build_dsv3_layers(
+        n_layers=case["layers"], n_dense_layers=case["dense_layers"], dim=256, n_heads=8, q_lora_rank=case["query_rank"], kv_lora_rank=192,
+        qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128, mscale=1.0, dense_hidden_dim=1024, moe_hidden_dim=case["hidden"],
+        num_experts=case["experts"], num_shared_experts=case["shared"], router_top_k=case["top_k"], router_score_func=case["scores"],
+        router_num_expert_groups=case["groups"], router_num_limited_groups=case["limited_groups"],
+        router_route_norm=case["scores"] == "sigmoid", attn_backend="flex", moe_comm_backend="standard", non_blocking_capacity_factor=None,
+        rope=deepseek_v3.ComplexRoPE.Config(dim=64, max_seq_len=16384, theta=10000.0, scaling="yarn", rope_factor=40.0, beta_fast=32.0,
+                                            beta_slow=1.0, original_seq_len=4096))
+
+
+def gpt_oss_layers(case):
+    from torchtitan.models import gpt_oss
+    return gpt_oss._build_gptoss_layers(
+        dim=256, n_layers=case["layers"], hidden_dim=case["hidden"], num_experts=case["experts"], top_k=case["top_k"], load_balance_coeff=1e-3,
+        attn_backend="flex", moe_comm_backend="standard",
+        rope=gpt_oss.CosSinRoPE.Config(dim=64, max_seq_len=131072, theta=150000.0, scaling="yarn", rope_factor=32.0, beta_fast=32.0,
+                                       beta_slow=1.0, original_seq_len=4096))
+
+
+def exchange_with(sent, received):
+    """Rows that the rank sends to each rank of its experts and gets from it, whatever the counts say."""
+    from torchtitan.models.common.token_dispatcher import AllToAllTokenDispatcher
+    name = "_sync_token_count_exchange"
+    real = getattr(AllToAllTokenDispatcher, name)
+
+    def exchange(self, *given, **named):
+        counts, _, _ = real(self, *given, **named)
+        return counts, sent, received
+
+    setattr(AllToAllTokenDispatcher, name, exchange)
+
+
 def train(case):
     patch_triton()
+    if "sent" in case:
+        exchange_with(case["sent"], case["received"])
+    import importlib
     import torch
     from torchtitan import train as titan
     from torchtitan.distributed.activation_checkpoint import FullAC, SelectiveAC
-    from torchtitan.models import qwen3
-    from torchtitan.models.qwen3 import config_registry
     from torchtitan.trainer import Trainer
-    debug, step = config_registry.qwen3_moe_debug, Trainer.train_step
+    module, name, layers = dict(qwen3_moe=("qwen3", "qwen3_moe_debug", qwen3_layers),
+                                deepseek_v3=("deepseek_v3", "deepseek_v3_debugmodel", deepseek_layers),
+                                gpt_oss=("gpt_oss", "gpt_oss_debugmodel_flex", gpt_oss_layers))[case["family"]]
+    registry = importlib.import_module(f"torchtitan.models.{module}.config_registry")
+    debug, step = getattr(registry, name), Trainer.train_step
 
     def small():
         config = debug()
-        config.model_spec.model.layers = qwen3._build_qwen3_moe_layers(
-            fuse_qkv=True, n_layers=case["layers"], dim=256, n_heads=16, n_kv_heads=8, head_dim=128, moe_hidden_dim=case["hidden"],
-            num_experts=case["experts"], top_k=case["top_k"], attn_backend="flex", moe_comm_backend="standard",
-            rope=qwen3.CosSinRoPE.Config(dim=128, max_seq_len=4096, theta=1000000.0))
+        config.model_spec.model.layers = layers(case)
         config.activation_checkpoint = dict(none=None, selective=SelectiveAC.Config(), full=FullAC.Config())[case["checkpointing"]]
+        config.validator.enable = False
         return config
 
     def counted(self, data):
@@ -52,7 +102,8 @@ def train(case):
         step(self, data)
         print("peak", torch.cuda.max_memory_allocated(), flush=True)
 
-    config_registry.qwen3_moe_debug, Trainer.train_step = small, counted
+    setattr(registry, name, small)
+    Trainer.train_step = counted
     titan.main()
 
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -14,53 +15,15 @@
 #include "core/pytorch/engine/aten/softmax.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/dispatch.h"
+#include "core/pytorch/engine/models/context.h"
 #include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/reductions.h"
 #include "core/pytorch/engine/views.h"
+#include "core/pytorch/parallel/latent_attention.h"
+#include "core/pytorch/parallel/mixture_modules.h"
 
 namespace shardscope::eager::parallel {
 namespace {
-
-Tensor on_meta(Session& s, Dtype dtype, const Dims& sizes, bool trainable) {
-  const Tensor tensor = allocate(s, {.dtype = dtype, .device = Device::meta}, sizes);
-  tensor.set_requires_grad(trainable);
-  return tensor;
-}
-
-/// A module under `parent`, in which it is called `own`.
-Module& add_module(Module& parent, const std::string& own, std::string class_name) {
-  auto module = std::make_shared<Module>();
-  module->name = parent.name.empty() ? own : parent.name + "." + own;
-  module->class_name = std::move(class_name);
-  parent.children.push_back({own, module});
-  return *module;
-}
-
-void add_parameter(Session& s, Module& module, const char* name, Dtype dtype, const Dims& sizes) {
-  module.parameters.push_back({name, on_meta(s, dtype, sizes, true)});
-}
-
-void add_buffer(Session& s, Module& module, const char* name, const Dims& sizes) {
-  module.buffers.push_back({name, on_meta(s, Dtype::float32, sizes, false), false});
-}
-
-void add_norm(Session& s, Module& parent, const std::string& own, Dtype dtype, std::int64_t size) {
-  Module& norm = add_module(parent, own, "RMSNorm");
-  add_parameter(s, norm, "weight", dtype, {size});
-  norm.forward = [](Session& in, Module& me, const Arguments& arguments) -> Tensors {
-    return {rms_norm(in, arguments[0], me.parameter("weight"))};
-  };
-}
-
-Module& add_linear(Session& s, Module& parent, const std::string& own, Dtype dtype,
-                   const Dims& sizes) {
-  Module& module = add_module(parent, own, "Linear");
-  add_parameter(s, module, "weight", dtype, sizes);
-  module.forward = [](Session& in, Module& me, const Arguments& arguments) -> Tensors {
-    return {linear(in, arguments[0], me.parameter("weight"))};
-  };
-  return module;
-}
 
 /// _rotate_half.
 Tensor half_turned(Session& s, const Tensor& x) {
@@ -74,24 +37,6 @@ Tensor turned(Session& s, const Tensor& x, const Tensor& cos, const Tensor& sin)
   Tensor by_cos = mul(s, x, cos);
   Tensor by_sin = mul(s, half_turned(s, x), sin);
   return add(s, std::move(by_cos), std::move(by_sin));
-}
-
-/// _reshape_for_broadcast: the rows of each position.
-Tensor table_rows(Session& s, const Tensor& table, const Tensor& positions) {
-  const std::int64_t batch = positions.size(0), length = positions.size(1), width = table.size(1);
-  if (batch == 1)
-    return view(s, index(s, table, {squeeze(s, positions, 0)}), {1, length, 1, width});
-  const Tensor expanded = expand(s, unsqueeze(s, unsqueeze(s, table, 0), 2), {batch, -1, -1, -1});
-  const Tensor rows =
-      expand(s, view(s, positions, {batch, length, 1, 1}), {batch, length, 1, width});
-  return gather(s, expanded, 1, rows);
-}
-
-/// torch._assert_async of the positions' bound.
-void check_positions(Session& s, const Tensor& positions, std::int64_t rows) {
-  static constexpr Operator op{"aten._assert_async.msg", OperatorKind::other};
-  const Tensor good = all(s, compare(s, Comparison::le, positions, rows - 1));
-  dispatched(s, op, {&good}, {});
 }
 
 /// CosSinRoPE: {queries, keys, positions}, all (B, T, H, D).
@@ -165,15 +110,34 @@ void add_attention(Session& s, Module& block, const MixtureOptions& o) {
   attention.forward = attention_forward;
 }
 
-/// TokenChoiceTopKRouter of softmax with route_norm: {scores, experts, all scores}.
-Module::Forward router_forward(std::int64_t top_k) {
-  return [top_k](Session& s, Module& me, const Arguments& arguments) -> Tensors {
-    Tensor all_scores = softmax(s, call_one(s, me.child("gate"), {arguments[0]}), -1);
-    const Tensor biased = add(s, all_scores, arguments[1]);
-    const auto [unused, experts] = topk(s, biased, top_k);
+/// _get_node_limited_routing_scores: the experts of other groups than the best are left out.
+Tensor limited_scores(Session& s, const Tensor& scores, const RouterForm& form) {
+  Dims grouped_sizes = scores.sizes();
+  grouped_sizes[-1] = form.groups;
+  grouped_sizes.push_back(scores.size(-1) / form.groups);
+  const Tensor grouped = view(s, scores, grouped_sizes);
+  constexpr std::int64_t judged_by = 2;
+  const auto [best, unused] = topk(s, grouped, judged_by);
+  const Tensor group_scores = sum(s, best, {-1});
+  const auto [unused_scores, groups] = topk(s, group_scores, form.chosen_groups);
+  const Tensor mask = full(s, group_scores.sizes(), like(group_scores, Dtype::boolean));
+  scatter_(s, mask, groups);
+  const double left_out = -std::numeric_limits<double>::infinity();
+  return flatten(s, masked_fill(s, grouped, unsqueeze(s, mask, -1), left_out), -2);
+}
+
+/// TokenChoiceTopKRouter: {scores, experts, all scores}.
+Module::Forward router_forward(std::int64_t top_k, const RouterForm& form) {
+  return [top_k, form](Session& s, Module& me, const Arguments& arguments) -> Tensors {
+    Tensor all_scores = call_one(s, me.child("gate"), {arguments[0]});
+    all_scores =
+        form.is_sigmoid ? sigmoid(s, std::move(all_scores)) : softmax(s, std::move(all_scores), -1);
+    Tensor judged = add(s, all_scores, arguments[1]);
+    if (form.groups > 1) judged = limited_scores(s, judged, form);
+    const auto [unused, experts] = topk(s, judged, top_k);
     Tensor scores = gather(s, all_scores, -1, experts);
     constexpr double small = 1e-20, route_scale = 1.0;
-    {
+    if (form.normalizes) {
       const Tensor sums = add(s, sum(s, scores, {-1}, true), Number(small));
       scores = div(s, std::move(scores), sums);
     }
@@ -203,12 +167,12 @@ Tensors experts_forward(Session& s, Module& me, const Arguments& arguments) {
 }
 
 /// RoutedExperts: {x (B, T, D), scores, experts, counts}.
-Module::Forward routed_forward(const ProcessGroup* ranks) {
-  return [ranks](Session& s, Module& me, const Arguments& arguments) -> Tensors {
+Module::Forward routed_forward(const ProcessGroup* ranks, double load) {
+  return [ranks, load](Session& s, Module& me, const Arguments& arguments) -> Tensors {
     const Tensor& x = arguments[0];
     const std::int64_t top_k = arguments[1].size(-1);
     const Tensor tokens = view(s, x, {-1, x.size(-1)});
-    const Dispatched dispatched = dispatch_tokens(s, ranks, tokens,
+    const Dispatched dispatched = dispatch_tokens(s, ranks, load, tokens,
                                                   {.scores = view(s, arguments[1], {-1, top_k}),
                                                    .experts = view(s, arguments[2], {-1, top_k}),
                                                    .counts = arguments[3]});
@@ -229,7 +193,11 @@ Tensors moe_forward(Session& s, Module& me, const Arguments& arguments) {
     const NoGrad no_grad(s);
     add_(s, me.buffer("tokens_per_expert_E"), counts);
   }
-  return {call_one(s, me.child("routed_experts"), {arguments[0], routed[0], routed[1], counts})};
+  const Tensor out =
+      call_one(s, me.child("routed_experts"), {arguments[0], routed[0], routed[1], counts});
+  if (!has_child(me, "shared_experts")) return {out};
+  const Tensor shared = call_one(s, me.child("shared_experts"), {arguments[0]});
+  return {add(s, out, shared)};
 }
 
 void add_moe(Session& s, Module& block, const MixtureOptions& o) {
@@ -244,10 +212,12 @@ void add_moe(Session& s, Module& block, const MixtureOptions& o) {
   add_parameter(s, experts, "w2_EDF", o.dtype, {here, shape.dim, shape.hidden});
   add_parameter(s, experts, "w3_EFD", o.dtype, {here, shape.hidden, shape.dim});
   experts.forward = experts_forward;
-  routed.forward = routed_forward(o.ranks);
+  routed.forward = routed_forward(o.ranks, o.load);
   Module& router = add_module(moe, "router", "TokenChoiceTopKRouter");
   add_linear(s, router, "gate", o.dtype, {shape.experts, shape.dim}).forward = gate_forward;
-  router.forward = router_forward(shape.top_k);
+  router.forward = router_forward(shape.top_k, shape.router);
+  if (shape.shared_hidden > 0)
+    add_feed_forward(s, moe, "shared_experts", o.dtype, shape.dim, shape.shared_hidden);
   moe.forward = moe_forward;
 }
 
@@ -264,16 +234,36 @@ Tensors block_forward(Session& s, Module& me, const Arguments& arguments) {
   const Tensor& positions = arguments[1];
   Tensor more = on_normed(s, me.child("attention_norm"), me.child("attention"), x, positions);
   x = add(s, x, std::move(more));
-  more = on_normed(s, me.child("ffn_norm"), me.child("moe"), x, positions);
+  Module& second = me.child(has_child(me, "moe") ? "moe" : "feed_forward");
+  more = on_normed(s, me.child("ffn_norm"), second, x, positions);
   return {add(s, x, std::move(more))};
 }
 
-void add_block(Session& s, Module& layers, std::int64_t number, const MixtureOptions& o) {
-  Module& block = add_module(layers, std::to_string(number), "Qwen3TransformerBlock");
+void add_qwen3_block(Session& s, Module& block, const MixtureOptions& o) {
   add_attention(s, block, o);
   add_moe(s, block, o);
   add_norm(s, block, "attention_norm", o.dtype, o.shape.dim);
   add_norm(s, block, "ffn_norm", o.dtype, o.shape.dim);
+}
+
+void add_deepseek_block(Session& s, Module& block, std::int64_t number, const MixtureOptions& o) {
+  add_latent_attention(s, block, o);
+  add_norm(s, block, "attention_norm", o.dtype, o.shape.dim);
+  add_norm(s, block, "ffn_norm", o.dtype, o.shape.dim);
+  if (number < o.shape.dense_layers)
+    add_feed_forward(s, block, "feed_forward", o.dtype, o.shape.dim, o.shape.dense_hidden);
+  else
+    add_moe(s, block, o);
+}
+
+void add_block(Session& s, Module& layers, std::int64_t number, const MixtureOptions& o) {
+  const bool is_deepseek = o.shape.latent.has_value();
+  Module& block = add_module(layers, std::to_string(number),
+                             is_deepseek ? "DeepSeekV3TransformerBlock" : "Qwen3TransformerBlock");
+  if (is_deepseek)
+    add_deepseek_block(s, block, number, o);
+  else
+    add_qwen3_block(s, block, o);
   block.forward = block_forward;
 }
 
@@ -294,7 +284,7 @@ Module& uncovered(Module& block) {
 
 std::shared_ptr<Module> make_mixture(Session& s, const MixtureOptions& o) {
   auto root = std::make_shared<Module>();
-  root->class_name = "Qwen3Model";
+  root->class_name = o.shape.latent ? "DeepSeekV3Model" : "Qwen3Model";
   Module& embeddings = add_module(*root, "tok_embeddings", "Embedding");
   add_parameter(s, embeddings, "weight", o.dtype, {o.shape.vocab, o.shape.dim});
   embeddings.forward = [](Session& in, Module& me, const Arguments& arguments) -> Tensors {
@@ -307,6 +297,8 @@ std::shared_ptr<Module> make_mixture(Session& s, const MixtureOptions& o) {
   root->forward = decoder_forward;
   return root;
 }
+
+bool has_moe(Module& block) { return has_child(uncovered(block), "moe"); }
 
 Module& moe_of(Module& block) { return uncovered(block).child("moe"); }
 

@@ -1,14 +1,32 @@
-// Qwen3's mixture of experts as torchtitan writes it, as torch.nn modules. Source: torchtitan
-// 0.3.0, models/qwen3/model.py, models/common/ (decoder.py, attention.py, moe.py, rope.py).
+// Mixtures of experts of Qwen3 and DeepSeek-V3 as torchtitan writes them, as torch.nn modules.
+// Source: torchtitan 0.3.0, models/qwen3/model.py, models/deepseek_v3/model.py, models/common/
+// (decoder.py, attention.py, feed_forward.py, moe.py, rope.py).
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "core/pytorch/engine/module.h"
 #include "core/pytorch/parallel/token_dispatcher.h"
 
 namespace shardscope::eager::parallel {
+
+/// DeepSeek-V3's attention: queries, keys and values out of latents.
+struct LatentAttention {
+  std::int64_t query_rank = 0;  ///< 0: queries out of the block's input
+  std::int64_t rank = 0;
+  std::int64_t plain = 0, rotary = 0, value = 0;  ///< columns of a head
+  std::int64_t key() const { return plain + rotary; }
+};
+
+/// How a token's experts are found and weighted.
+struct RouterForm {
+  bool is_sigmoid = false;  ///< else softmax
+  bool normalizes = true;   ///< the chosen scores
+  /// Only the best groups' experts are looked at; 1: all.
+  std::int64_t groups = 1, chosen_groups = 1;
+};
 
 struct MixtureShape {
   std::int64_t dim = 0;
@@ -20,6 +38,11 @@ struct MixtureShape {
   std::int64_t experts = 0;
   std::int64_t top_k = 0;
   std::int64_t hidden = 0;  ///< of an expert
+  RouterForm router = {};
+  std::optional<LatentAttention> latent = {};  ///< in the place of grouped queries
+  std::int64_t shared_hidden = 0;              ///< of the experts that all tokens have; 0: none
+  /// Blocks without experts, which come first, and their columns.
+  std::int64_t dense_layers = 0, dense_hidden = 0;
 };
 
 struct MixtureOptions {
@@ -27,12 +50,14 @@ struct MixtureOptions {
   std::int64_t length = 0;  ///< of the rotary tables, in tokens
   Dtype dtype = Dtype::float32;
   const ProcessGroup* ranks = nullptr;  ///< over which experts are spread; null: all are here
+  double load = 1;                      ///< tokens that this rank's experts get, by the average
 };
 
 /// Modules on the meta device. The root takes {ids, positions} and returns what lm_head, its last
 /// child, is to be called with, part by part.
 std::shared_ptr<Module> make_mixture(Session& s, const MixtureOptions& options);
 
+bool has_moe(Module& block);
 /// The modules of a block's mixture and its experts; `block` may be in a checkpoint.
 Module& moe_of(Module& block);
 Module& grouped_experts_of(Module& block);

@@ -54,13 +54,16 @@ MixtureTraining::MixtureTraining(Session& s, ProcessGroups& groups, const Mixtur
   model_ = make_mixture(s_, {.shape = settings_.shape,
                              .length = settings_.length,
                              .dtype = settings_.dtype,
-                             .ranks = ranks});
+                             .ranks = ranks,
+                             .load = settings_.load});
   if (settings_.checkpoint != MixtureCheckpoint::none) apply_checkpointing();
   dense_info_ = mesh_info(mesh_, "dp_shard");
   expert_info_ = has_expert_ranks() ? mesh_info(expert_mesh_, "efsdp") : dense_info_;
-  sharded_ = std::make_unique<fsdp2::FullySharded>(s_, groups);
-  apply_fully_shard();
-  if (has_expert_ranks()) prefetch_explicitly();
+  if (settings_.shards) {
+    sharded_ = std::make_unique<fsdp2::FullySharded>(s_, groups);
+    apply_fully_shard();
+    if (has_expert_ranks()) prefetch_explicitly();
+  }
   to_device();
   optimizer_ = std::make_unique<ParameterOptimizer>(parameters(), settings_.optimizer);
 }
@@ -91,6 +94,10 @@ void MixtureTraining::apply_fully_shard() {
   const int replicas = has_expert_ranks() ? 1 : mesh_.size("dp_replicate");
   const bool cuts_rows = replicas * mesh_.size("dp_shard") > settings_.shape.experts;
   for (const Module::Child& block : model_->child("layers").children) {
+    if (!has_moe(*block.module)) {
+      sharded_->fully_shard({block.module.get()}, options);
+      continue;
+    }
     Tensors experts;
     for (const Module::NamedTensor& own : grouped_experts_of(*block.module).parameters)
       experts.push_back(own.tensor);
@@ -132,7 +139,7 @@ void MixtureTraining::prefetch_explicitly() {
 void MixtureTraining::to_device() {
   const NoGrad no_grad(s_);
   to_empty(s_, *model_, true);
-  sharded_->reset_sharded_params();
+  if (sharded_) sharded_->reset_sharded_params();
 }
 
 Tensors MixtureTraining::parameters() {
@@ -208,25 +215,36 @@ void MixtureTraining::micro_batch(int number, const Tensor& labels_of_all, const
   probe(Moment::backward, number);
 }
 
-/// get_total_norm and full_tensor of gradients that are split over all ranks of a step but
-/// replicas.
-Tensor MixtureTraining::summed_norm(const Tensors& gradients) {
+/// get_total_norm and full_tensor of gradients that are split over the groups' ranks, one after the
+/// other.
+Tensor MixtureTraining::summed_norm(const Tensors& gradients, const Groups& groups) {
   Tensor norms;
   {
     Tensors each = gradient_norms(s_, gradients);
     norms = stack(s_, each);
   }
-  const ProcessGroup& shards = mesh_.group("dp_shard");
-  if (shards.size() == 1) return vector_norm(s_, norms);
-  Tensor sum;
-  {
-    const Tensor squares = pow(s_, norms, Number(2.0));
-    sum = functional_all_reduce(s_, shards, squares, "sum");
-    wait_tensor(s_, sum);
+  if (groups.empty()) return vector_norm(s_, norms);
+  Tensor sum = pow(s_, norms, Number(2.0));
+  for (const ProcessGroup* group : groups) {
+    Tensor summed = functional_all_reduce(s_, *group, sum, "sum");
+    wait_tensor(s_, summed);
+    sum = std::move(summed);
   }
   const Tensor roots = pow(s_, sum, Number(0.5));
   sum.reset();
   return vector_norm(s_, roots);
+}
+
+MixtureTraining::Groups MixtureTraining::groups_of_shards() const {
+  const ProcessGroup& shards = mesh_.group("dp_shard");
+  return shards.size() > 1 ? Groups{&shards} : Groups{};
+}
+
+/// Beside replicas the mesh of experts is not flattened.
+MixtureTraining::Groups MixtureTraining::groups_of_experts() const {
+  const ProcessGroup& shards = expert_mesh_.group("efsdp");
+  if (mesh_.size("dp_replicate") == 1 || shards.size() == 1) return groups_of_shards();
+  return {&shards, &expert_mesh_.group("ep")};
 }
 
 /// _clip_grad_norm_with_ep: experts by themselves.
@@ -234,19 +252,20 @@ void MixtureTraining::clip() {
   const NoGrad no_grad(s_);
   Tensors of_experts, others;
   for (const Module::Child& block : model_->child("layers").children)
-    for (const Module::NamedTensor& own : grouped_experts_of(*block.module).parameters)
-      of_experts.push_back(own.tensor.grad());
+    if (has_moe(*block.module))
+      for (const Module::NamedTensor& own : grouped_experts_of(*block.module).parameters)
+        of_experts.push_back(own.tensor.grad());
   for (const Tensor& parameter : parameters()) {
     const bool is_expert = std::any_of(of_experts.begin(), of_experts.end(),
                                        [&](const Tensor& g) { return g.is(parameter.grad()); });
     if (!is_expert || !has_expert_ranks()) others.push_back(parameter.grad());
   }
   if (!has_expert_ranks()) {
-    const Tensor norm = summed_norm(others);
+    const Tensor norm = summed_norm(others, groups_of_shards());
     return clip_with_norm(s_, others, norm);
   }
-  const Tensor expert_norm = summed_norm(of_experts);
-  const Tensor other_norm = summed_norm(others);
+  const Tensor expert_norm = summed_norm(of_experts, groups_of_experts());
+  const Tensor other_norm = summed_norm(others, groups_of_shards());
   Tensor norm;
   {
     const Tensor expert_square = pow(s_, expert_norm, Number(2.0));
@@ -261,17 +280,19 @@ void MixtureTraining::clip() {
 /// register_moe_load_balancing_hook: before the optimizer's step.
 void MixtureTraining::balance_load() {
   const NoGrad no_grad(s_);
-  const std::vector<Module::Child>& blocks = model_->child("layers").children;
+  std::vector<Module*> mixtures;
+  for (const Module::Child& block : model_->child("layers").children)
+    if (has_moe(*block.module)) mixtures.push_back(&moe_of(*block.module));
   Tensors counts;
-  for (const Module::Child& block : blocks) {
-    Tensor count = moe_of(*block.module).buffer("tokens_per_expert_E");
+  for (Module* moe : mixtures) {
+    Tensor count = moe->buffer("tokens_per_expert_E");
     if (settings_.checkpoint != MixtureCheckpoint::none) count = floor_divide(s_, count, 2);
     counts.push_back(unsqueeze(s_, count, 0));
   }
   const Tensor all = cat(s_, counts, 0);
   if (data_group_) eager::all_reduce(s_, *data_group_, all, "sum");
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    Module& moe = moe_of(*blocks[i].module);
+  for (std::size_t i = 0; i < mixtures.size(); ++i) {
+    Module& moe = *mixtures[i];
     const Tensor count = select(s_, all, 0, static_cast<std::int64_t>(i));
     Tensor change = sub(s_, mean(s_, count), count);
     change = sign(s_, std::move(change));

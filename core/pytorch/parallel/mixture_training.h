@@ -21,12 +21,14 @@ struct MixtureSettings {
   MixtureShape shape;
   std::vector<MeshAxis> mesh;  ///< dp_replicate, dp_shard
   int expert_ranks = 1;        ///< of dp_shard, the neighbours
+  double load = 1;             ///< tokens that this rank's experts get, by the average
   std::int64_t batch = 1;      ///< sequences of a rank's micro-batch
   std::int64_t length = 1;     ///< tokens of a sequence
   int micro_batches = 1;
   Dtype dtype = Dtype::float32;  ///< of the parameters
   fsdp2::MixedPrecisionPolicy mixed_precision;
   bool reshard_after_forward = true;
+  bool shards = true;  ///< by FSDP2; else each rank has the parameters that it computes with
   MixtureCheckpoint checkpoint = MixtureCheckpoint::none;
   OptimizerSettings optimizer;
   bool clips = false;
@@ -65,7 +67,10 @@ class MixtureTraining {
   void make_mask(const Tensor& positions);
   void micro_batch(int number, const Tensor& labels_of_all, const Probe& probe);
   Tensor count_of_all_labels();
-  Tensor summed_norm(const Tensors& gradients);
+  using Groups = std::vector<const ProcessGroup*>;
+  Groups groups_of_shards() const;
+  Groups groups_of_experts() const;
+  Tensor summed_norm(const Tensors& gradients, const Groups& groups);
   void clip();
   void balance_load();
   void shorten_timeouts();

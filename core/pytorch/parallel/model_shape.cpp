@@ -18,27 +18,35 @@ Error not_known(const Model& model, std::string what) {
                 .way_out = "give a Llama, or another --runtime"});
 }
 
+/// Throws where `wrong`: what the model has, and torchtitan's mixtures of its family have not.
+void refuse_mixture(const Model& model, bool wrong, const char* what) {
+  if (!wrong) return;
+  throw Error({.where = "--model",
+               .what = fmt::format("{} {}, unlike torchtitan's mixtures of {}", model.class_name,
+                                   what, model.family == "qwen3_moe" ? "Qwen3" : "DeepSeek-V3"),
+               .way_out = "give another model, or another --runtime"});
+}
+
+bool is_on(const JsonValue& config, const char* key) {
+  const std::optional<JsonValue> flag = config.find(key);
+  return flag && flag->is_boolean() && flag->boolean();
+}
+
 void check_mixture(const Model& model, const JsonValue& config) {
-  const auto refuse = [&](bool wrong, const char* what) {
-    if (!wrong) return;
-    throw Error({.where = "--model",
-                 .what = fmt::format("{} {}, unlike torchtitan's mixtures of Qwen3",
-                                     model.class_name, what),
-                 .way_out = "give another model, or another --runtime"});
-  };
-  refuse(model.class_name != "Qwen3MoeForCausalLM", "is no language model with a head");
+  const auto refuse = [&](bool wrong, const char* what) { refuse_mixture(model, wrong, what); };
+  refuse(!model.class_name.ends_with("ForCausalLM"), "is no language model with a head");
   refuse(!model.tied.empty(), "ties its embedding and output");
+  refuse(is_on(config, "attention_bias"), "has biased attention projections");
+  refuse(config.at("hidden_act").string() != "silu", "has a feed-forward without SwiGLU");
+}
+
+void check_qwen3(const Model& model, const JsonValue& config) {
+  const auto refuse = [&](bool wrong, const char* what) { refuse_mixture(model, wrong, what); };
   refuse(config.at("decoder_sparse_step").integer() != 1, "has layers without experts");
   const std::optional<JsonValue> dense = config.find("mlp_only_layers");
   refuse(dense && !dense->elements().empty(), "has layers without experts");
-  refuse(config.at("attention_bias").boolean(), "has biased attention projections");
-  const auto is_on = [&](const char* key) {
-    const std::optional<JsonValue> flag = config.find(key);
-    return flag && flag->is_boolean() && flag->boolean();
-  };
-  refuse(!is_on("norm_topk_prob"), "does not normalize the scores of the chosen experts");
-  refuse(is_on("use_sliding_window"), "has sliding windows");
-  refuse(config.at("hidden_act").string() != "silu", "has a feed-forward without SwiGLU");
+  refuse(!is_on(config, "norm_topk_prob"), "does not normalize the scores of the chosen experts");
+  refuse(is_on(config, "use_sliding_window"), "has sliding windows");
 }
 
 /// Of the first of two names that is there.
@@ -49,33 +57,66 @@ std::int64_t integer_of(const JsonValue& config, const char* name, const char* o
 
 }  // namespace
 
-bool is_mixture(const Model& model) { return model.family == "qwen3_moe"; }
+bool is_mixture(const Model& model) {
+  return model.family == "qwen3_moe" || model.family == "deepseek_v3";
+}
+
+namespace {
+
+void set_qwen3(const Model& model, const JsonValue& config, MixtureShape& shape) {
+  check_qwen3(model, config);
+  const std::optional<JsonValue> head_dim = config.find("head_dim");
+  shape.kv_heads = config.at("num_key_value_heads").integer();
+  shape.head_dim = head_dim ? head_dim->integer() : shape.dim / shape.heads;
+  shape.experts = integer_of(config, "num_experts", "num_local_experts");
+}
+
+/// Without layers that predict further tokens (torchtitan's num_mtp_layers is 0 unless given).
+void set_deepseek(const JsonValue& config, MixtureShape& shape) {
+  const auto size = [&](const char* key) { return config.at(key).integer(); };
+  const auto query_rank = config.find("q_lora_rank");
+  const auto scores = config.find("scoring_func");
+  shape.experts = integer_of(config, "n_routed_experts", "num_local_experts");
+  shape.latent = LatentAttention{
+      .query_rank = query_rank && !query_rank->is_null() ? query_rank->integer() : 0,
+      .rank = size("kv_lora_rank"),
+      .plain = size("qk_nope_head_dim"),
+      .rotary = size("qk_rope_head_dim"),
+      .value = size("v_head_dim")};
+  shape.router = {.is_sigmoid = !scores || scores->string() == "sigmoid",
+                  .normalizes = is_on(config, "norm_topk_prob"),
+                  .groups = size("n_group"),
+                  .chosen_groups = size("topk_group")};
+  shape.shared_hidden = shape.hidden * size("n_shared_experts");
+  shape.dense_layers = size("first_k_dense_replace");
+  shape.dense_hidden = size("intermediate_size");
+}
+
+}  // namespace
 
 MixtureShape mixture_shape(const Model& model, const JsonValue& given) {
   const JsonValue config = JsonValue::parse(config_text(given, model), "config.json");
   check_mixture(model, config);
-  const std::int64_t heads = config.at("num_attention_heads").integer();
-  const std::int64_t dim = config.at("hidden_size").integer();
-  const std::optional<JsonValue> head_dim = config.find("head_dim");
-  return {.dim = dim,
-          .layers = config.at("num_hidden_layers").integer(),
-          .heads = heads,
-          .kv_heads = config.at("num_key_value_heads").integer(),
-          .head_dim = head_dim ? head_dim->integer() : dim / heads,
-          .vocab = config.at("vocab_size").integer(),
-          .experts = integer_of(config, "num_experts", "num_local_experts"),
-          .top_k = config.at("num_experts_per_tok").integer(),
-          .hidden = config.at("moe_intermediate_size").integer()};
+  MixtureShape shape{.dim = config.at("hidden_size").integer(),
+                     .layers = config.at("num_hidden_layers").integer(),
+                     .heads = config.at("num_attention_heads").integer(),
+                     .vocab = config.at("vocab_size").integer(),
+                     .top_k = config.at("num_experts_per_tok").integer(),
+                     .hidden = config.at("moe_intermediate_size").integer()};
+  if (model.family == "qwen3_moe")
+    set_qwen3(model, config, shape);
+  else
+    set_deepseek(config, shape);
+  return shape;
 }
 
 LlamaShape llama_shape(const Model& model) {
   if (is_mixture(model))
     throw Error(
         {.where = "--model",
-         .what = fmt::format("{} is a mixture of experts, and torchtitan's layouts and pipelines "
-                             "are weighed only for Llama",
+         .what = fmt::format("{} is a mixture of experts, whose pipelines are not predicted",
                              model.class_name),
-         .way_out = "give a Llama, or predict one layout: simulate --runtime torchtitan"});
+         .way_out = "give a Llama, or --runtime torchtitan without a pipeline"});
   if (!model.decoder || model.decoder->blocks.empty())
     throw not_known(model, "is no decoder of a kind that is known here");
   const Decoder& decoder = *model.decoder;

@@ -24,8 +24,9 @@ struct Dispatched {
   std::int64_t received = 0;  ///< R
 };
 
-/// `ranks` are those that experts are spread over, each with the same tokens; null: all are here.
-Dispatched dispatch_tokens(Session& s, const ProcessGroup* ranks, const Tensor& tokens,
+/// `ranks` are those that experts are spread over; null: all are here. The experts of this one get
+/// `load` times as many tokens as there are for a rank on average.
+Dispatched dispatch_tokens(Session& s, const ProcessGroup* ranks, double load, const Tensor& tokens,
                            const Routing& routing);
 /// `routed` are the experts' results of dispatched tokens; (T, D) as `tokens`.
 Tensor combine_tokens(Session& s, const ProcessGroup* ranks, const Dispatched& dispatched,

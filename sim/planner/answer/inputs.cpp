@@ -90,6 +90,7 @@ Error nothing_is_left(const std::vector<Dropped>& dropped) {
 Enumeration choices_of(const Inputs& inputs, int world) {
   Question question = inputs.question;
   question.world = world;
+  question.config = &inputs.config;
   question.ranks_per_node = ranks_per_node(inputs);
   question.pipelines = inputs.pipelines != PipelinesAsked::not_at_all;
   question.torchtitan_pipelines =

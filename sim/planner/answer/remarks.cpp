@@ -144,9 +144,9 @@ std::string small_margin_remark(const std::vector<Candidate>& candidates) {
 
 std::string compilation_remark(const Candidate& best, const Basis& basis,
                                const std::stop_token& stop) {
-  // Compiled rings are not predicted.
+  // Compiled rings and mixtures are not predicted.
   if (best.choice.runtime == Runtime::native || context_ranks(best.choice) > 1 ||
-      stop.stop_requested())
+      has_experts(best.choice) || stop.stop_requested())
     return {};
   const TrialInputs& eager = basis.trials;
   Training training = eager.training;

@@ -101,11 +101,10 @@ void weigh(Memory memory, const Basis& basis, const Watcher& watcher, Weighed& w
 
 /// The axes that it has: which of them pay is the question.
 std::string kind_of_torchtitan(const Choice& choice) {
-  const std::pair<std::string_view, int> axes[] = {{"pipeline", choice.mesh.pipeline},
-                                                   {"replicate", choice.mesh.replicate},
-                                                   {"shard", choice.mesh.shard},
-                                                   {"context", choice.torchtitan->context},
-                                                   {"tensor", choice.torchtitan->tensor}};
+  const std::pair<std::string_view, int> axes[] = {
+      {"pipeline", choice.mesh.pipeline},    {"replicate", choice.mesh.replicate},
+      {"shard", choice.mesh.shard},          {"context", choice.torchtitan->context},
+      {"tensor", choice.torchtitan->tensor}, {"expert", choice.torchtitan->experts}};
   std::string text = "torchtitan";
   std::string_view between = " ";
   for (const auto& [name, size] : axes)

@@ -40,10 +40,12 @@ std::string pipeline_fields(const Way& way) {
                      way.bubble_share ? fmt::format("{:.6f}", *way.bubble_share) : std::string());
 }
 
-/// Ranks of context and tensor; empty without torchtitan's loop.
+/// Ranks of context and tensor, and those over which experts are spread; empty without
+/// torchtitan's loop, and the last without experts.
 std::string axes_fields(const Choice& choice) {
-  if (!choice.torchtitan) return ",";
-  return fmt::format("{},{}", choice.torchtitan->context, choice.torchtitan->tensor);
+  if (!choice.torchtitan) return ",,";
+  return fmt::format("{},{},{}", choice.torchtitan->context, choice.torchtitan->tensor,
+                     has_experts(choice) ? std::to_string(expert_ranks(choice)) : "");
 }
 
 std::string line(const Way& way) {
@@ -96,7 +98,7 @@ std::string ways_csv(std::span<const Way> ways) {
       "place,outcome,runtime,strategy,replicate,shard,blocks_per_unit,prefetch,batch,accumulate,"
       "reduce_every_micro_batch,checkpointing,offload,precision,step_time_ns,needed_bytes,why,"
       "pipeline,pipeline_schedule,stages_per_rank,stages,pipeline_checkpoint,bubble_share,"
-      "context,tensor\n";
+      "context,tensor,expert\n";
   for (const Way& way : ways) text += line(way);
   return text;
 }

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
-#include <random>
 #include <set>
 #include <string>
 #include <tuple>
@@ -25,6 +24,7 @@
 #include "tests/core/complaint.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/sim/planner/answer/tiny_plan.h"
+#include "tests/sim/planner/bounds_hold.h"
 
 namespace shardscope::planner {
 namespace {
@@ -228,32 +228,6 @@ TEST(EnumerateTorchtitan, RefusesWhatIsNoLlama) {
   Inputs inputs = plan_of_axes();
   inputs.model.decoder->rope = std::nullopt;
   EXPECT_THROW(choices_of(inputs, 8), Error);
-}
-
-/// So many of them, drawn at random.
-std::vector<Choice> drawn(std::vector<Choice> choices, std::size_t count) {
-  std::mt19937 random(7);
-  std::ranges::shuffle(choices, random);
-  if (choices.size() > count) choices.resize(count);
-  return choices;
-}
-
-void expect_bounds_hold(const Inputs& inputs, std::size_t count) {
-  const Basis basis(inputs);
-  const std::vector<Choice> choices =
-      drawn(choices_of(inputs, inputs.question.world).choices, count);
-  const std::vector<Bounds> bounds = bounds_of(choices, basis.trials, 0);
-  const std::vector<Bounds> floors = floors_of(choices, basis.trials, 0);
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    const Trial trial = try_out(choices[i], basis.trials);
-    EXPECT_GT(floors[i].time, Duration{}) << text_of(choices[i]);
-    EXPECT_LE(floors[i].time, bounds[i].time) << text_of(choices[i]);
-    EXPECT_LE(floors[i].memory, bounds[i].memory) << text_of(choices[i]);
-    EXPECT_GT(bounds[i].time, Duration{}) << text_of(choices[i]);
-    EXPECT_GT(bounds[i].memory, Bytes{}) << text_of(choices[i]);
-    EXPECT_LE(bounds[i].time, trial.time.span) << text_of(choices[i]);
-    EXPECT_LE(bounds[i].memory, trial.needed()) << text_of(choices[i]);
-  }
 }
 
 TEST(TorchtitanBounds, AreNoHigherThanTrials) {

@@ -1,8 +1,9 @@
 // torchtitan's mixtures of experts beside what PyTorch's allocator counted and what NCCL was asked
-// for: tests/data/torchtitan/experts.json.
+// for: tests/data/torchtitan.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -16,17 +17,24 @@ namespace {
 
 using Json = nlohmann::json;
 
-const Json& recorded() {
-  static const Json file = recorded_steps_in(SOURCE_ROOT "/tests/data/torchtitan/experts.json");
-  return file;
+const Json& recorded(const std::string& file) {
+  static std::map<std::string, Json> files;
+  const auto [at, is_new] = files.try_emplace(file);
+  if (is_new) at->second = recorded_steps_in(SOURCE_ROOT "/tests/data/torchtitan/" + file);
+  return at->second;
 }
 
-JsonValue config_of(const Json& row) {
-  Json config = recorded()["config"];
-  config["num_hidden_layers"] = row["layers"];
-  config["num_experts"] = row["experts"];
-  config["num_experts_per_tok"] = row["top_k"];
-  config["moe_intermediate_size"] = row["hidden"];
+/// What a row says beside the file's config.json.
+JsonValue config_of(const Json& file, const Json& row) {
+  Json config = file["config"];
+  if (row.contains("config")) {
+    config.update(row["config"]);
+  } else {
+    config["num_hidden_layers"] = row["layers"];
+    config["num_experts"] = row["experts"];
+    config["num_experts_per_tok"] = row["top_k"];
+    config["moe_intermediate_size"] = row["hidden"];
+  }
   return JsonValue::parse(config.dump(), "config.json");
 }
 
@@ -34,33 +42,50 @@ eager::CheckpointChoice checkpointing_of(const std::string& name) {
   return eager::parse_checkpoint_choice(name, "checkpointing");
 }
 
-TorchtitanPipeline pipeline_of(const Json& row, const Model& model, const JsonValue& config) {
+TorchtitanPipeline pipeline_of(const Json& file, const Json& row, const Model& model,
+                               const JsonValue& config) {
   const int world = row["world"], replicas = row["replicas"];
   TorchtitanPipeline pipeline;
   pipeline.settings =
       torchtitan_settings({.model = model,
                            .mesh = {{"dp_replicate", replicas}, {"dp_shard", world / replicas}},
                            .batch = row["batch"],
-                           .length = recorded()["tokens"],
+                           .length = file["tokens"],
                            .micro_batches = row["micro_batches"],
+                           .reshards = row.value("reshards", true),
                            .clips = true,
                            .precision = TrainingPrecision::bf16_mixed,
                            .optimizer = {.implementation = eager::OptimizerImplementation::fused},
                            .checkpointing = checkpointing_of(row["checkpointing"]),
                            .pipeline = {},
                            .config = &config,
-                           .expert_ranks = row["expert_ranks"]});
+                           .expert_ranks = row["expert_ranks"],
+                           .expert_load = row.value("load", 1.0)});
   pipeline.place = {.world = world, .rank = row["rank"]};
   pipeline.session = {.compute_capability = 90};
   return pipeline;
 }
 
-class TorchtitanExperts : public ::testing::TestWithParam<std::size_t> {
+struct Place {
+  std::string file;
+  std::size_t number;
+};
+
+std::vector<Place> all_places() {
+  std::vector<Place> places;
+  for (const char* file : {"experts.json", "more_experts.json", "deepseek_v3.json"})
+    for (const std::size_t number : places_of_cases(recorded(file)))
+      places.push_back({file, number});
+  return places;
+}
+
+class TorchtitanExperts : public ::testing::TestWithParam<Place> {
  protected:
-  const Json& row() const { return recorded()["cases"][GetParam()]; }
-  JsonValue config_ = config_of(row());
+  const Json& file() const { return recorded(GetParam().file); }
+  const Json& row() const { return file()["cases"][GetParam().number]; }
+  JsonValue config_ = config_of(file(), row());
   Model model_ = model_of_config(config_);
-  TorchtitanPipeline pipeline_ = pipeline_of(row(), model_, config_);
+  TorchtitanPipeline pipeline_ = pipeline_of(file(), row(), model_, config_);
 };
 
 TEST_P(TorchtitanExperts, CollectivesAreThoseOfNccl) {
@@ -76,9 +101,10 @@ TEST_P(TorchtitanExperts, PeakIsThatOfPytorch) {
             row()["peak_bytes"].get<std::int64_t>());
 }
 
-INSTANTIATE_TEST_SUITE_P(Recorded, TorchtitanExperts,
-                         ::testing::ValuesIn(places_of_cases(recorded())), [](const auto& test) {
-                           const Json& name = recorded()["cases"][test.param]["name"];
+INSTANTIATE_TEST_SUITE_P(Recorded, TorchtitanExperts, ::testing::ValuesIn(all_places()),
+                         [](const auto& test) {
+                           const Place& place = test.param;
+                           const Json& name = recorded(place.file)["cases"][place.number]["name"];
                            return name.template get<std::string>();
                          });
 

@@ -1,5 +1,8 @@
 #include "core/pytorch/engine/aten/flex_attention.h"
 
+#include <algorithm>
+#include <array>
+
 #include "core/pytorch/engine/dispatch.h"
 
 namespace shardscope::eager {
@@ -14,8 +17,26 @@ Tensor allocate_rows(Session& s, const Tensor& query) {
   return allocate(s, like(query, Dtype::float32), {query.size(0), query.size(1), query.size(2)});
 }
 
-std::int64_t flops_of(const Tensor& query, const Tensor& key, std::int64_t products) {
-  return products * 2 * query.numel() * key.size(2);
+/// Of so many products over the columns of keys, and over those of values.
+std::int64_t flops_of(const Tensor& query, const Tensor& value, std::int64_t by_keys,
+                      std::int64_t by_values) {
+  const std::int64_t pairs = query.size(0) * query.size(1) * query.size(2) * value.size(2);
+  return 2 * pairs * (by_keys * query.size(3) + by_values * value.size(3));
+}
+
+/// What attention returns, in the query's order of dimensions and with the values' columns.
+Tensor allocate_output(Session& s, const Tensor& query, const Tensor& value) {
+  Dims sizes = query.sizes(), strides = sizes;
+  sizes[-1] = value.size(3);
+  std::array<int, 4> order{0, 1, 2, 3};
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return query.strides()[a] < query.strides()[b]; });
+  std::int64_t stride = 1;
+  for (const int dim : order) {
+    strides[dim] = stride;
+    stride *= sizes[dim];
+  }
+  return allocate_strided(s, like(query), sizes, strides);
 }
 
 /// Another handle of the same memory.
@@ -35,9 +56,9 @@ Tensors backward_of(Session& s, Node& node, Tensors& gradients) {
   Tensor of_query = allocate_like(s, query, query.dtype());
   Tensor of_value = allocate_like(s, value, value.dtype());
   Tensor of_key = allocate_like(s, key, key.dtype());
-  constexpr std::int64_t products = 5;
+  constexpr std::int64_t by_keys = 3, by_values = 2;
   dispatched(s, backward_op, {&gradients[0], &query, &key, &value, &logsumexp, &delta},
-             {&of_query, &of_key, &of_value}, {flops_of(query, key, products), true});
+             {&of_query, &of_key, &of_value}, {flops_of(query, value, by_keys, by_values), true});
   return {std::move(of_query), std::move(of_key), std::move(of_value)};
 }
 
@@ -50,12 +71,11 @@ Tensor flex_attention(Session& s, Tensor query, Tensor key, Tensor value) {
                                    return backward_of(in, me, gradients);
                                  });
   const Tensor logsumexp = allocate_rows(s, query);
-  Tensor output = allocate_like(s, query, query.dtype());
+  Tensor output = allocate_output(s, query, value);
   // The compiled region returns what backward needs of its inputs, too: a selective checkpoint
   // keeps them with the output.
   const Tensors kept{same(query), same(key), same(value)};
-  constexpr std::int64_t products = 2;
-  const CallFacts facts{flops_of(query, key, products), true};
+  const CallFacts facts{flops_of(query, value, 1, 1), true};
   if (s.selective_forward != nullptr || s.selective_replay != nullptr)
     dispatched(s, forward_op, {&query, &key, &value},
                {&output, &logsumexp, &kept[0], &kept[1], &kept[2]}, facts);

@@ -1,0 +1,28 @@
+// Modules of torchtitan's mixtures while they are built, and what their rotary embeddings share.
+#pragma once
+
+#include <string>
+
+#include "core/pytorch/engine/module.h"
+
+namespace shardscope::eager::parallel {
+
+/// A module under `parent`, in which it is called `own`.
+Module& add_module(Module& parent, const std::string& own, std::string class_name);
+/// On the meta device.
+void add_parameter(Session& s, Module& module, const char* name, Dtype dtype, const Dims& sizes);
+void add_buffer(Session& s, Module& module, const char* name, const Dims& sizes);
+void add_norm(Session& s, Module& parent, const std::string& own, Dtype dtype, std::int64_t size);
+/// Without a bias; `sizes` are (out, in).
+Module& add_linear(Session& s, Module& parent, const std::string& own, Dtype dtype,
+                   const Dims& sizes);
+/// w2(silu(w1 x) * w3 x).
+Module& add_feed_forward(Session& s, Module& parent, const std::string& own, Dtype dtype,
+                         std::int64_t width, std::int64_t hidden);
+
+/// _reshape_for_broadcast: of a table (length, width) the rows of each position, (B, T, 1, width).
+Tensor table_rows(Session& s, const Tensor& table, const Tensor& positions);
+/// torch._assert_async of the positions' bound.
+void check_positions(Session& s, const Tensor& positions, std::int64_t rows);
+
+}  // namespace shardscope::eager::parallel

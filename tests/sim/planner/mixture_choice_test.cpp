@@ -1,0 +1,147 @@
+// torchtitan's mixtures of experts as choices: the grids that are enumerated, their words and file,
+// bounds that no trial falls below, and a search that finds what is best of all.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "core/model/huggingface.h"
+#include "sim/planner/answer/answer.h"
+#include "sim/planner/answer/rounds.h"
+#include "sim/planner/choice_json.h"
+#include "sim/planner/written_choice.h"
+#include "tests/core/complaint.h"
+#include "tests/core/temporary_folder.h"
+#include "tests/sim/planner/answer/tiny_plan.h"
+#include "tests/sim/planner/bounds_hold.h"
+
+namespace shardscope::planner {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Field;
+using ::testing::HasSubstr;
+
+/// 4 layers of 16 experts.
+constexpr std::string_view mixture_of_16 = R"({
+  "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "attention_bias": false,
+  "decoder_sparse_step": 1, "head_dim": 128, "hidden_act": "silu", "hidden_size": 1024,
+  "intermediate_size": 3072, "max_position_embeddings": 4096, "mlp_only_layers": [],
+  "moe_intermediate_size": 768, "norm_topk_prob": true, "num_attention_heads": 16,
+  "num_experts": 16, "num_experts_per_tok": 4, "num_hidden_layers": 4, "num_key_value_heads": 4,
+  "rms_norm_eps": 1e-06, "tie_word_embeddings": false, "vocab_size": 32000})";
+
+/// The first layer without experts, the second of two groups of four.
+constexpr std::string_view small_deepseek = R"({
+  "architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "attention_bias": false,
+  "first_k_dense_replace": 1, "hidden_act": "silu", "hidden_size": 1024,
+  "intermediate_size": 4096, "kv_lora_rank": 256, "max_position_embeddings": 4096,
+  "moe_intermediate_size": 512, "n_group": 2, "n_routed_experts": 8, "n_shared_experts": 1,
+  "norm_topk_prob": true, "num_attention_heads": 8, "num_experts_per_tok": 2,
+  "num_hidden_layers": 3, "num_key_value_heads": 8, "q_lora_rank": 384, "qk_nope_head_dim": 128,
+  "qk_rope_head_dim": 64, "rms_norm_eps": 1e-06, "tie_word_embeddings": false, "topk_group": 1,
+  "v_head_dim": 128, "vocab_size": 16000})";
+
+/// 2 sequences of 4096 tokens for each rank of H100s, whose memory does not matter.
+Inputs plan_of_experts(std::string_view config = mixture_of_16, int world = 8) {
+  Inputs inputs = tiny_plan();
+  inputs.config = JsonValue::parse(std::string(config), "config.json");
+  inputs.model = model_of_config(inputs.config);
+  inputs.profile = find_hardware_profile("h100_sxm", "--cluster");
+  inputs.profile.memory = {};
+  inputs.question.runtimes = {};
+  inputs.question.torchtitan = true;
+  inputs.question.precisions = {TrainingPrecision::bf16_mixed};
+  inputs.question.world = world;
+  inputs.question.training.length = 4096;
+  inputs.question.tokens_per_batch = std::int64_t{2} * world * 4096;
+  return inputs;
+}
+
+// Experts over a divisor of the shards, of which a replica has 8, 4 or 2.
+TEST(EnumerateMixtures, SpreadsExpertsOverShards) {
+  std::set<std::tuple<int, int, int>> grids;  // replicate, shard, expert
+  const Enumeration all = choices_of(plan_of_experts(), 8);
+  for (const Choice& choice : all.choices)
+    grids.emplace(choice.mesh.replicate, choice.mesh.shard, choice.torchtitan->experts);
+  const std::set<std::tuple<int, int, int>> expected{{1, 8, 1}, {1, 8, 2}, {1, 8, 4},
+                                                     {1, 8, 8}, {2, 4, 1}, {2, 4, 2},
+                                                     {2, 4, 4}, {4, 2, 1}, {4, 2, 2}};
+  EXPECT_EQ(grids, expected);
+  EXPECT_THAT(all.dropped, Contains(Field(&Dropped::strategy, HasSubstr("beside experts"))));
+}
+
+TEST(EnumerateMixtures, NamesWhatIsNotPredicted) {
+  const auto complaint = [](const auto& change) {
+    Inputs inputs = plan_of_experts();
+    change(inputs.question);
+    return complaint_of([&] { choices_of(inputs, 8); });
+  };
+  EXPECT_THAT(complaint([](Question& q) { q.precisions = {TrainingPrecision::fp32}; }),
+              HasSubstr("--precision: mixtures of experts are predicted in bf16_mixed alone"));
+  EXPECT_THAT(complaint([](Question& q) { q.training.compiled = CompileScope::blocks; }),
+              HasSubstr("compiled mixtures of experts are not predicted"));
+  EXPECT_THAT(
+      complaint([](Question& q) { q.training.float8 = eager::parallel::Float8Recipe::rowwise; }),
+      HasSubstr("mixtures of experts in float8 are not predicted"));
+  EXPECT_THAT(complaint([](Question& q) { q.training.length = q.tokens_per_batch = 4100; }),
+              HasSubstr("8 equal parts of a sequence, and 4100 tokens do not divide"));
+}
+
+// The experts' axis is in the words, in the JSON and in torchtitan's file.
+TEST(MixtureChoice, SaysItsExperts) {
+  const Choice choice{.runtime = Runtime::fsdp2,
+                      .sharding = ShardingStrategy::full_shard,
+                      .mesh = {.shard = 8},
+                      .prefetch = Prefetch::pre,
+                      .torchtitan = TorchtitanAxes{.experts = 4}};
+  EXPECT_EQ(strategy_text(choice), "torchtitan shard 8 x expert 4");
+  EXPECT_EQ(mesh_text(choice), "replicate=1,shard=8,context=1,tensor=1,expert=4");
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "choice.json";
+  std::ofstream(path) << choice_json(choice);
+  EXPECT_EQ(read_choice(path), choice);
+  EXPECT_THAT(written(choice, {.job = {.seq = 128}, .model = plan_of_experts().model}).text,
+              HasSubstr("expert_parallel_degree = 4\n"));
+}
+
+TEST(MixtureBounds, AreNoHigherThanTrials) {
+  expect_bounds_hold(plan_of_experts(), 16);
+  expect_bounds_hold(plan_of_experts(small_deepseek), 12);
+}
+
+// On four nodes exchanges take most of the time.
+TEST(MixtureBounds, AreNoHigherThanTrialsAcrossNodes) {
+  Inputs inputs = plan_of_experts(mixture_of_16, 32);
+  expect_bounds_hold(inputs, 12);
+  inputs.profile.compute_slowdown = 3;
+  expect_bounds_hold(inputs, 12);
+}
+
+// The host waits in each layer.
+TEST(MixtureBounds, AreNoHigherThanTrialsOfASlowHost) {
+  Inputs inputs = plan_of_experts();
+  inputs.profile.host = HostCosts{.operation = Duration{50'000}, .view = {}, .backward = 0.5};
+  expect_bounds_hold(inputs, 12);
+}
+
+TEST(MixtureSearch, FindsWhatIsBestOfAll) {
+  Inputs inputs = plan_of_experts(mixture_of_16, 16);
+  inputs.profile = find_hardware_profile("h100_sxm", "--cluster");
+  const Basis basis(inputs);
+  const std::vector<Choice> choices = choices_of(inputs, inputs.question.world).choices;
+  const auto winners = [&](bool screen) {
+    std::vector<std::string> texts;
+    for (const Ranked& ranked :
+         search(choices, basis.trials, {.places = 5, .kind = kind_of, .screen = screen}).ranked)
+      texts.push_back(text_of(choices[ranked.choice]));
+    return texts;
+  };
+  EXPECT_EQ(winners(true), winners(false));
+}
+
+}  // namespace
+}  // namespace shardscope::planner
