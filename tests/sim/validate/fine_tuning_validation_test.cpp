@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "sim/validate/fine_tuning_scenario.h"
@@ -136,6 +137,21 @@ TEST(FineTuningScenario, TrainsTorchaosOwnLlamaBesideItsData) {
   EXPECT_EQ(scenario.device_data, Bytes{1'082'458'694});
   EXPECT_EQ(scenario.profile.memory + scenario.device_data,
             find_hardware_profile("rtx4070_ti_super", "test").memory);
+}
+
+TEST(FineTuningScenario, TrainsTorchaosLlamaInInt8) {
+  const auto kind_of = [](const std::string& precision) {
+    return fine_tuning_scenario(
+               row_of(
+                   "pytorch/ao torchao/prototype/quantized_training,Llama-2-1B (TinyLlama shape),"
+                   "full (pre-training step)," +
+                   precision +
+                   ",1,RTX 4070 Ti SUPER 16GB,single device,4,2048,on,,9.84,peak as printed,"))
+        .training.setup.int8;
+  };
+  EXPECT_EQ(kind_of("int8 weight-only QT eager"), eager::Int8Training::weights);
+  EXPECT_EQ(kind_of("int8 mixed precision compile"), eager::Int8Training::products);
+  EXPECT_EQ(kind_of("bf16 compile"), eager::Int8Training::none);
 }
 
 // torchtitan compiled its loss again from April 2025 on.
@@ -292,6 +308,18 @@ TEST(FineTuningScenario, FollowsTheFilesOfAxolotl) {
       "1,unstated,single device,2,2048,on,adamw_bnb_8bit,17.2,VRAM,lora_r 32; cut cross "
       "entropy"));
   EXPECT_EQ(mimo.training.setup.model.loss, eager::LanguageLoss::upcast);
+  // Its trinity-nano-preview-qlora.yaml of December 2025 trusts the model's own file, whose 54
+  // layers of a mixture have 128 experts in modules of their own.
+  const FineTuningScenario trinity = fine_tuning_scenario(
+      row_of("axolotl-ai-cloud/axolotl examples/trinity/trinity-nano-preview-qlora.yaml,"
+             "Trinity-Nano-Preview,qlora,bf16 + 4bit,1,unstated,single device,2,2048,on,"
+             "adamw_bnb_8bit,24.9,VRAM,lora_r 32; cut cross entropy"));
+  EXPECT_EQ(trinity.training.setup.model.loss, eager::LanguageLoss::upcast);
+  EXPECT_EQ(std::ranges::count_if(trinity.model.parameters,
+                                  [](const Parameter& p) {
+                                    return p.trainable && p.name.find(".experts.") != p.name.npos;
+                                  }),
+            54 * 128 * 3 * 2);
   EXPECT_EQ(why_not_predicted(row_of(
                 "axolotl-ai-cloud/axolotl examples/mistral-small/mistral-small-3.1-24B-lora.yml,"
                 "Mistral-Small-3.1-24B-Instruct-2503,lora,bf16,1,unstated,single device,2,2048,on,"
