@@ -52,6 +52,7 @@ bool has_sdpa(const Model& model);
 /// The family's default_config of that version, parsed.
 JsonValue defaults_of(const ModelFamily& family, TransformersVersion version);
 
+ModelFamily afmoe_family();
 ModelFamily arcee_family();
 ModelFamily bert_family();
 ModelFamily bloom_family();

@@ -153,10 +153,14 @@ class Builder {
     const std::string name = at(fmt::format("layers.{}", layer));
     DecoderBlock block{.module = name};
     add_module(model_, name, of_part("DecoderLayer"));
-    if (relative_.norms_first) {
+    if (relative_.order == LayerOrder::norms_feed_forward_attention) {
       build_norms(name, block);
       build_feed_forward(name, layer, block);
       build_mixer(name, layer, block);
+    } else if (relative_.order == LayerOrder::attention_norms_feed_forward) {
+      build_mixer(name, layer, block);
+      build_norms(name, block);
+      build_feed_forward(name, layer, block);
     } else {
       build_mixer(name, layer, block);
       build_feed_forward(name, layer, block);
@@ -208,10 +212,16 @@ class Builder {
       add_module(model_, name + ".rotary_emb", of_family("RotaryEmbedding"));
       add_rotary_buffers(model_, name + ".rotary_emb", s_.rope.frequencies);
     }
+    build_head_norms(name, query, key);
+    if (!relative_.attention_gate.empty())
+      linear(joined(name, relative_.attention_gate), s_.width, query, false);
+  }
+
+  void build_head_norms(const std::string& attention, std::int64_t query, std::int64_t key) {
     if (relative_.query_key_norms == QueryKeyNorms::none) return;
     const bool whole = relative_.query_key_norms == QueryKeyNorms::whole;
-    norm(joined(name, relative_.query_norm), whole ? query : s_.head_dim);
-    norm(joined(name, relative_.key_norm), whole ? key : s_.head_dim);
+    norm(joined(attention, relative_.query_norm), whole ? query : s_.head_dim);
+    norm(joined(attention, relative_.key_norm), whole ? key : s_.head_dim);
   }
 
   void build_feed_forward(const std::string& name, std::int64_t layer, DecoderBlock& block) {

@@ -34,6 +34,13 @@ struct AttentionParts {
 /// RMS norms of query and key: of each head, or of all heads' together.
 enum class QueryKeyNorms : std::uint8_t { none, each_head, whole };
 
+/// In which order a layer registers its attention, norms and feed-forward part.
+enum class LayerOrder : std::uint8_t {
+  attention_feed_forward_norms,
+  attention_norms_feed_forward,  ///< AFMoE
+  norms_feed_forward_attention   ///< Granite 4
+};
+
 /// In what the relatives differ.
 struct GatedDecoder {
   std::string_view name;  ///< how its classes begin: "Llama"
@@ -56,12 +63,14 @@ struct GatedDecoder {
   bool packed_feed_forward = false;  ///< gate and up in one Linear
   std::string_view query_norm = "q_norm", key_norm = "k_norm";
   std::string_view out_projection = "o_proj";
+  /// A projection, after the norms of query and key, that gates what attention gives; empty: none.
+  std::string_view attention_gate = {};
   NormKind norm = NormKind::rms_norm;  ///< layer_norm: PyTorch's, with a bias
   std::string_view rotary_name = "rotary_emb";
   std::string_view epsilon_key = "rms_norm_eps";
   std::string_view tied_key;  ///< an older key that says whether the head is tied; empty: none
   std::vector<std::string_view> norms = {"input_layernorm", "post_attention_layernorm"};
-  bool norms_first = false;  ///< then the feed-forward part, then attention (Granite 4)
+  LayerOrder order = LayerOrder::attention_feed_forward_norms;
   std::vector<std::string_view> dropouts;  ///< of a layer, after the norms
   std::string_view final_norm = "norm";
   /// Where the model has one, the final norm is registered last, behind the rotary embedding.

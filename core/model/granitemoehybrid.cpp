@@ -52,7 +52,7 @@ void build_granite_hybrid(const ConfigReader& config, Model& model) {
       {.name = "GraniteMoeHybrid",
        .qkv_bias = bias,
        .out_bias = bias,
-       .norms_first = true,
+       .order = LayerOrder::norms_feed_forward_attention,
        .feed_forward = build_feed_forward,
        .why_no_decoder = "multipliers of embedding, attention, residual and logits"},
       model);

@@ -10,6 +10,8 @@ namespace shardscope {
 namespace {
 
 constexpr std::pair<std::string_view, std::string_view> single_bases[] = {
+    {"AfmoeDecoderLayer", "GradientCheckpointingLayer"},
+    {"AfmoeExpertList", "ModuleList"},
     {"ArceeDecoderLayer", "GradientCheckpointingLayer"},
     {"BertLayer", "GradientCheckpointingLayer"},
     {"BertSdpaSelfAttention", "BertSelfAttention"},

@@ -134,10 +134,11 @@ bool stack_is_unsloth(const FineTuningRow& row) {
   return stack != nullptr && stack->unsloth;
 }
 
-/// The notes of the row of examples/mimo say so, but axolotl's file has the plug-in commented out
-/// ("CCE - N/A as of now").
+/// The notes of the rows of examples/mimo and examples/trinity say so, but axolotl's files have the
+/// plug-in commented out ("CCE - N/A as of now").
 bool cuts_cross_entropy(const FineTuningRow& row) {
-  return holds(row.notes, "cut cross entropy") && !holds(row.source, "examples/mimo/");
+  return holds(row.notes, "cut cross entropy") && !holds(row.source, "examples/mimo/") &&
+         !holds(row.source, "examples/trinity/");
 }
 
 /// axolotl's mistral-small-3.1-24B-lora.yml: sample_packing and pad_to_sequence_len are false.
@@ -200,7 +201,6 @@ std::string why_other_method(const FineTuningRow& row) {
   const bool torchao = holds(row.precision, "float8") && stack != nullptr && stack->torchtitan;
   if (holds(row.precision, "FP8") || (holds(row.precision, "float8") && !torchao))
     return "FP8 is not modelled here";
-  if (holds(row.precision, "int8 weight-only")) return "quantised training is not modelled";
   if (has_experts_in_8_bits(row)) return "its file loads experts in 8 bits, which is not modelled";
   if (row.method.ends_with(" GRPO"))
     return "GRPO's generation of completions, on the same GPU, is not modelled";
@@ -665,6 +665,8 @@ class Builder {
   }
 
   void set_whole_model() {
+    if (holds(row_.precision, "int8 weight-only")) setup().int8 = eager::Int8Training::weights;
+    if (holds(row_.precision, "int8 mixed")) setup().int8 = eager::Int8Training::products;
     setup().model.torchtitan_attention = stack_.torchtitan;
     if (holds(row_.precision, "float8")) {
       // benchmarks/float8/training/llama3.sh: what goes with each recipe.

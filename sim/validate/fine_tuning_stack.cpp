@@ -95,6 +95,7 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .micro_batches = 1},
      {.repository = "modelscope/ms-swift",
       .document = "swift/arguments: lora_rank 8, all-linear",
+      .adalora_rank = 12,  // adalora_init_r
       .dropout = 0.05,
       .checkpointed_part = "multi-gpu/fsdp2_lora/",
       .double_quantization = true,

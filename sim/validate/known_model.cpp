@@ -32,6 +32,9 @@ constexpr std::string_view lfm2_experts =
     R"("layer_types": ["conv", "conv", "full_attention", "conv", "conv", "conv", "full_attention", "conv", "conv",
 "conv", "full_attention", "conv", "conv", "conv", "full_attention", "conv", "conv", "conv", "full_attention", "conv",
 "conv", "full_attention", "conv", "conv"], )";
+constexpr std::string_view trinity_nano =
+    R"("num_experts": 128, "num_experts_per_tok": 8, "num_shared_experts": 1, "moe_intermediate_size": 256,
+"num_dense_layers": 2, "sliding_window": 2048, "mup_enabled": true, )";
 constexpr std::string_view gemma4_wide =
     R"("hidden_size_per_layer_input": 0, "attention_k_eq_v": true, "num_global_key_value_heads": 4,
 "sliding_window": 1024, )";
@@ -46,7 +49,7 @@ constexpr std::string_view gemma4_experts =
 /// 2023 is twice `ffn`. Falcon stands as litgpt builds it: Phi's blocks, whose biases are a
 /// thousandth of its weights. torchao's own Llama: pytorch/ao 65ac4ecd,
 /// benchmarks/quantized_training/pretrain_llama2.py.
-constexpr std::array<PublishedShape, 162> shapes{
+constexpr std::array<PublishedShape, 163> shapes{
     {{"torchaollama21b", "llama", 1536, 24, 24, 24, 6144, 32000},
      {"qwen3coder30ba3b", "qwen3_moe", 2048, 48, 32, 4, 5472, 151936, false, 128, qwen3_experts},
      {"qwen330ba3b", "qwen3_moe", 2048, 48, 32, 4, 6144, 151936, false, 128, qwen3_experts},
@@ -212,6 +215,7 @@ constexpr std::array<PublishedShape, 162> shapes{
      {"lfm21.2b", "lfm2", 2048, 16, 32, 8, 12288, 65536, true, 0, lfm2_attention},
      {"lfm2.51.2b", "lfm2", 2048, 16, 32, 8, 12288, 65536, true, 0, lfm2_attention},
      {"lfm28ba1b", "lfm2_moe", 2048, 24, 32, 8, 7168, 65536, true, 0, lfm2_experts},
+     {"trinitynano", "afmoe", 1024, 56, 8, 2, 3072, 200192, false, 128, trinity_nano},
      {"afm4.5b", "arcee", 2560, 36, 20, 4, 18432, 128004, false, 128},
      {"stablelmalpha3b", "gpt_neox", 4096, 16, 32, 32, 16384, 50688}}};
 
@@ -321,7 +325,10 @@ std::optional<KnownModel> known_model(std::string_view name, const KnownModelFor
   for (const PublishedShape& shape : shapes) {
     if (text.find(shape.name) == std::string::npos) continue;
     JsonValue config = JsonValue::parse(config_of(shape, form), "shape");
-    Model model = model_of_config(config);
+    // Until January 2026 AFMoE ran from the models' own repositories, under transformers 4.
+    const bool own_file = shape.family == "afmoe";
+    Model model = model_of_config(
+        config, {.transformers = own_file ? TransformersVersion::v4 : TransformersVersion::v5});
     return KnownModel{
         .name = std::string(shape.name), .model = std::move(model), .config = std::move(config)};
   }

@@ -178,6 +178,30 @@ TEST(Granite4, HasAttentionAloneInItsSmallModels) {
               HasSubstr("layers of a state space are not simulated"));
 }
 
+constexpr std::string_view small_afmoe =
+    R"({"model_type": "afmoe", "hidden_size": 64, "vocab_size": 10,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+    "intermediate_size": 48, "moe_intermediate_size": 16, "num_experts": 4, "num_experts_per_tok": 2})";
+
+TEST(Afmoe, GatesAttentionAndNeverTrainsTheBiasOfItsChoice) {
+  const Model model = model_of(small_afmoe);
+  EXPECT_EQ(shape_of(model, "model.layers.0.self_attn.gate_proj.weight"), (Shape{4 * 8, 64}));
+  EXPECT_EQ(shape_of(model, "model.layers.0.mlp.up_proj.weight"), (Shape{48, 64}));
+  EXPECT_EQ(shape_of(model, "model.layers.1.mlp.shared_experts.up_proj.weight"),
+            (Shape{2 * 16, 64}));
+  EXPECT_EQ(shape_of(model, "model.layers.1.mlp.experts.gate_up_proj"), (Shape{4, 2 * 16, 64}));
+  const ParameterId bias = model.find("model.layers.1.mlp.expert_bias");
+  ASSERT_TRUE(bias.valid());
+  EXPECT_FALSE(model.parameters[bias.value].trainable);
+}
+
+TEST(Afmoe, HasAModuleForEachExpertUnderRelease4) {
+  const Model model = model_of(small_afmoe, v4);
+  EXPECT_EQ(shape_of(model, "model.layers.1.mlp.experts.3.up_proj.weight"), (Shape{16, 64}));
+  EXPECT_EQ(shape_of(model, "model.layers.1.mlp.experts.gate_up_proj"), Shape{});
+  EXPECT_EQ(model.parameter_elements(), model_of(small_afmoe).parameter_elements());
+}
+
 TEST(Gemma4, HasWideHeadsInLayersOfFullAttention) {
   const Model model = model_of(R"({"model_type": "gemma4_text", "hidden_size": 64, "vocab_size": 10,
       "num_hidden_layers": 6, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,

@@ -21,6 +21,8 @@ FAMILIES = {
 DECODER = {"vocab_size": 1000, "hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 3, "num_attention_heads": 4,
            "num_key_value_heads": 2, "max_position_embeddings": 128, "pad_token_id": 0}
 CONFIGS = {
+    "afmoe": {**DECODER, "head_dim": 16, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 48,
+              "num_shared_experts": 1, "sliding_window": 32, "global_attn_every_n_layers": 2, "mup_enabled": True},
     "arcee": {**DECODER, "head_dim": 16},
     "deepseek_v3": {**DECODER, "num_key_value_heads": 4, "n_routed_experts": 8, "num_experts_per_tok": 2, "n_group": 4,
                     "topk_group": 2, "q_lora_rank": 24, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16,

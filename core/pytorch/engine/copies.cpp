@@ -94,15 +94,16 @@ Tensor copy_(Session& s, Tensor self, Tensor source, bool non_blocking) {
   return self;
 }
 
-void copy_into_slice(Session& s, const Tensor& self, std::int64_t start, const Tensor& part) {
+void copy_into_slice(Session& s, const Tensor& self, int dim, std::int64_t start,
+                     const Tensor& part) {
   static constexpr Operator op{"aten.copy_.default", OperatorKind::copy};
-  const std::int64_t end = start + part.size(-1);
-  const Tensor place = indexed_slice(s, self, -1, start, end);
-  const auto formula = [start, end, sizes = self.sizes(), strides = self.strides()](
+  const std::int64_t end = start + part.size(dim);
+  const Tensor place = indexed_slice(s, self, dim, start, end);
+  const auto formula = [dim, start, end, sizes = self.sizes(), strides = self.strides()](
                            Session& in, Node& me, Tensors& gradients) -> Tensors {
     Tensor whole = new_empty_strided(in, gradients[0], sizes, strides, like(gradients[0]));
     copy_(in, whole, gradients[0]);
-    const Tensor of_place = slice(in, whole, -1, start, end);
+    const Tensor of_place = slice(in, whole, dim, start, end);
     Tensor of_part = clone_contiguous(in, of_place);
     if (!me.needs(0)) return {Tensor(), std::move(of_part)};
     copy_(in, of_place, zeros_like(in, of_part));

@@ -28,9 +28,10 @@ Tensor to(Session& s, Tensor self, Dtype dtype);
 Tensor type_as(Session& s, Tensor self, const Tensor& other);
 /// Tensor.copy_().
 Tensor copy_(Session& s, Tensor self, Tensor source, bool non_blocking = false);
-/// self[..., start : start + n] = part, by copy_; `self` is no view. Source: PyTorch
-/// torch/csrc/autograd/functions/tensor.cpp (CopyBackwards, CopySlices).
-void copy_into_slice(Session& s, const Tensor& self, std::int64_t start, const Tensor& part);
+/// self[..., start : start + n, ...] = part in one dimension, by copy_; `self` is no view. Source:
+/// PyTorch torch/csrc/autograd/functions/tensor.cpp (CopyBackwards, CopySlices).
+void copy_into_slice(Session& s, const Tensor& self, int dim, std::int64_t start,
+                     const Tensor& part);
 Tensor cat(Session& s, Tensors tensors, int dim = 0);
 /// A part of a list: `tensors` one after the other, `times` times over (Session::repeat).
 struct Stretch {

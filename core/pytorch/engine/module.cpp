@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <unordered_set>
 
 #include "core/base/error.h"
 #include "core/base/refusal.h"
@@ -28,10 +28,9 @@ std::string joined(const std::string& prefix, const std::string& name) {
 }
 
 /// Each module of the tree once, with the name by which it is met first.
-void visit(Module& module, const std::string& name, std::vector<Module*>& seen,
+void visit(Module& module, const std::string& name, std::unordered_set<const Module*>& seen,
            const std::function<void(Module&, const std::string&)>& each) {
-  if (std::find(seen.begin(), seen.end(), &module) != seen.end()) return;
-  seen.push_back(&module);
+  if (!seen.insert(&module).second) return;
   each(module, name);
   for (const Module::Child& child : module.children)
     if (child.module) visit(*child.module, joined(name, child.name), seen, each);
@@ -129,19 +128,20 @@ Tensor call_one(Session& s, Module& module, Arguments arguments) {
 
 std::vector<Module*> modules_of(Module& root) {
   std::vector<Module*> modules;
-  visit(root, "", modules, [](Module&, const std::string&) {});
+  std::unordered_set<const Module*> seen;
+  visit(root, "", seen, [&](Module& module, const std::string&) { modules.push_back(&module); });
   return modules;
 }
 
 std::vector<NamedParameter> named_parameters_of(Module& root) {
   std::vector<NamedParameter> named;
-  std::vector<Module*> seen;
+  std::unordered_set<const TensorImpl*> listed;
+  std::unordered_set<const Module*> seen;
   visit(root, "", seen, [&](Module& module, const std::string& name) {
     for (std::size_t i = 0; i < module.parameters.size(); ++i) {
       const Tensor& tensor = module.parameters[i].tensor;
-      const auto same = [&](const NamedParameter& other) { return other.tensor().is(tensor); };
       if (tensor.defined() && module.parameters[i].registered &&
-          std::none_of(named.begin(), named.end(), same))
+          listed.insert(tensor.impl()).second)
         named.push_back({joined(name, module.parameters[i].name), &module, i});
     }
   });
@@ -150,11 +150,11 @@ std::vector<NamedParameter> named_parameters_of(Module& root) {
 
 std::vector<std::pair<std::string, Tensor>> named_buffers_of(Module& root) {
   std::vector<std::pair<std::string, Tensor>> named;
-  std::vector<Module*> seen;
+  std::unordered_set<const TensorImpl*> listed;
+  std::unordered_set<const Module*> seen;
   visit(root, "", seen, [&](Module& module, const std::string& name) {
     for (const Module::NamedTensor& buffer : module.buffers) {
-      const auto same = [&](const auto& other) { return other.second.is(buffer.tensor); };
-      if (buffer.tensor.defined() && std::none_of(named.begin(), named.end(), same))
+      if (buffer.tensor.defined() && listed.insert(buffer.tensor.impl()).second)
         named.emplace_back(joined(name, buffer.name), buffer.tensor);
     }
   });

@@ -144,6 +144,21 @@ TEST(FineTuningScenario, TrainsTorchaosOwnLlamaBesideItsData) {
             find_hardware_profile("rtx4070_ti_super", "test").memory);
 }
 
+TEST(FineTuningScenario, TrainsTorchaosLlamaInInt8) {
+  const auto kind_of = [](const std::string& precision) {
+    return fine_tuning_scenario(
+               row_of(
+                   "pytorch/ao torchao/prototype/quantized_training,Llama-2-1B (TinyLlama shape),"
+                   "full (pre-training step)," +
+                   precision +
+                   ",1,RTX 4070 Ti SUPER 16GB,single device,4,2048,on,,9.84,peak as printed,"))
+        .training.setup.int8;
+  };
+  EXPECT_EQ(kind_of("int8 weight-only QT eager"), eager::Int8Training::weights);
+  EXPECT_EQ(kind_of("int8 mixed precision compile"), eager::Int8Training::products);
+  EXPECT_EQ(kind_of("bf16 compile"), eager::Int8Training::none);
+}
+
 // torchtitan compiled its loss again from April 2025 on.
 TEST(FineTuningScenario, CompilesTorchtitansLossWhereItWasCompiled) {
   const auto scope = [](const std::string& notes) {
@@ -303,6 +318,18 @@ TEST(FineTuningScenario, FollowsTheFilesOfAxolotl) {
                 "axolotl-ai-cloud/axolotl examples/LiquidAI/lfm2-8b-a1b-lora.yaml,LFM2-8B-A1B,lora,"
                 "bf16,1,48GB GPU,single device,4,4096,on,adamw_torch_fused,16.2,VRAM,lora_r 32")),
             "its file loads experts in 8 bits, which is not modelled");
+  // Its trinity-nano-preview-qlora.yaml of December 2025 trusts the model's own file, whose 54
+  // layers of a mixture have 128 experts in modules of their own.
+  const FineTuningScenario trinity = fine_tuning_scenario(
+      row_of("axolotl-ai-cloud/axolotl examples/trinity/trinity-nano-preview-qlora.yaml,"
+             "Trinity-Nano-Preview,qlora,bf16 + 4bit,1,unstated,single device,2,2048,on,"
+             "adamw_bnb_8bit,24.9,VRAM,lora_r 32; cut cross entropy"));
+  EXPECT_EQ(trinity.training.setup.model.loss, eager::LanguageLoss::upcast);
+  EXPECT_EQ(std::ranges::count_if(trinity.model.parameters,
+                                  [](const Parameter& p) {
+                                    return p.trainable && p.name.find(".experts.") != p.name.npos;
+                                  }),
+            54 * 128 * 3 * 2);
   EXPECT_EQ(why_not_predicted(row_of(
                 "axolotl-ai-cloud/axolotl examples/mistral-small/mistral-small-3.1-24B-lora.yml,"
                 "Mistral-Small-3.1-24B-Instruct-2503,lora,bf16,1,unstated,single device,2,2048,on,"

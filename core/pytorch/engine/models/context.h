@@ -68,6 +68,7 @@ struct ClassForward {
 };
 
 /// The tables of the families.
+std::span<const ClassForward> afmoe_forwards();
 std::span<const ClassForward> bert_forwards();
 std::span<const ClassForward> bloom_forwards();
 std::span<const ClassForward> deepseek_v3_forwards();

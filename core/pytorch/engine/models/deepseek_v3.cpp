@@ -43,8 +43,8 @@ std::pair<Tensor, Tensor> expanded(Session& s, Module& module, const Tensor& lat
   Dims sizes = both.sizes();
   sizes[-1] = parts.plain + parts.rotary;
   Tensor keys = new_empty(s, both, sizes);
-  copy_into_slice(s, keys, 0, cut[0]);
-  copy_into_slice(s, keys, parts.plain, turned);
+  copy_into_slice(s, keys, -1, 0, cut[0]);
+  copy_into_slice(s, keys, -1, parts.plain, turned);
   return {std::move(keys), std::move(cut[1])};
 }
 

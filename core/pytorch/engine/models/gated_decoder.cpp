@@ -53,6 +53,7 @@ Tensor projected(Session& s, Module& module, const Tensor& hidden, const char* p
 struct Projections {
   Tensor query, key, value;
   Tensor fused;  ///< where they were cut from: a local variable of forward's
+  Tensor gate;   ///< of what attention gives (AFMoE)
 };
 
 /// Phi-3's fused projection, cut by slices.
@@ -151,6 +152,24 @@ Projections project_each(Session& s, Module& module, const Tensor& hidden,
   return project_named(s, module, hidden, shape.head_size, {});
 }
 
+/// AFMoE: a gate beside query, key and value, and norms of the heads after all of them.
+Projections project_gated(Session& s, Module& module, const Tensor& hidden,
+                          const AttentionShape& shape) {
+  const auto as_heads = [&](const char* projection) {
+    Tensor states = call_one(s, module.child(projection), {hidden});
+    return view(s, std::move(states), {hidden.size(0), hidden.size(1), -1, shape.head_size});
+  };
+  Projections out;
+  out.query = as_heads("q_proj");
+  out.key = as_heads("k_proj");
+  out.value = as_heads("v_proj");
+  out.gate = call_one(s, module.child("gate_proj"), {hidden});
+  out.query = transpose(s, call_one(s, module.child("q_norm"), {out.query}), 1, 2);
+  out.key = transpose(s, call_one(s, module.child("k_norm"), {out.key}), 1, 2);
+  out.value = transpose(s, std::move(out.value), 1, 2);
+  return out;
+}
+
 /// One of rotary.h's functions: nothing of it outlives the call.
 template <std::pair<Tensor, Tensor> (*Apply)(Session& s, const Tensor& query, const Tensor& key,
                                              const Tensor& cos, const Tensor& sin)>
@@ -169,6 +188,11 @@ bool turns(const ModelConfig& config, std::size_t layer) {
 /// EXAONE 4: where a window is used, layers that see all have no rotary embedding.
 bool turns_where_it_slides(const ModelConfig& config, std::size_t layer) {
   return config.lacks("sliding_window") || config.layer_type(layer) == "sliding_attention";
+}
+
+/// AFMoE: layers that see all have no rotary embedding.
+bool turns_where_local(const ModelConfig& config, std::size_t layer) {
+  return config.layer_type(layer) == "sliding_attention";
 }
 
 /// In what the families' attentions differ.
@@ -205,7 +229,7 @@ Module::Forward attention_of(const Context& context, const Module& owner,
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const Tensor& hidden = arguments[0];
     Projections states = form.project(s, module, hidden, shape);
-    const LetGo let_go{states.query, states.key, states.value, states.fused};
+    const LetGo let_go{states.query, states.key, states.value, states.fused, states.gate};
     Tensors locals;
     if (is_turned) {
       Turned turned = turn(s, states.query, states.key, arguments[2], arguments[3]);
@@ -235,6 +259,7 @@ Module::Forward attention_of(const Context& context, const Module& owner,
                                                }});
     Tensor output = contiguous(s, reshape(s, result.output, {hidden.size(0), hidden.size(1), -1}));
     result.output.reset();
+    if (states.gate) output = mul(s, std::move(output), sigmoid(s, states.gate));
     output = call_one(s, module.child(form.out), {output});
     output = dropout(s, std::move(output), dropped, module.training);
     return {std::move(output), std::move(result.weights)};
@@ -252,6 +277,9 @@ Module::Forward llama_attention(const Context& context, const Module& owner) {
 Module::Forward llama_rotary_embedding(const Context& context, const Module& owner) {
   if (context->settings.torchtitan_attention) return torchtitan_rotations();
   return rotary_embedding_forward(context, owner);
+}
+Module::Forward afmoe_attention(const Context& context, const Module& owner) {
+  return attention_of(context, owner, {.project = project_gated, .turns_in = turns_where_local});
 }
 Module::Forward gemma3_attention(const Context& context, const Module& owner) {
   return attention_of(context, owner, {.project = project_then_norm});
@@ -508,6 +536,11 @@ Module::Forward gemma_layer(const Context&, const Module&) {
       {"post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"});
 }
 
+Module::Forward afmoe_layer(const Context&, const Module&) {
+  return layer_of_four_norms(
+      {"post_attention_layernorm", "pre_mlp_layernorm", "post_mlp_layernorm"});
+}
+
 /// Glm4DecoderLayer.
 Module::Forward glm4_layer(const Context&, const Module&) {
   return layer_of_four_norms(
@@ -585,6 +618,7 @@ struct BaseForm {
   const char* rotary = "rotary_emb";
   bool cache_first = false;                 ///< before the embedding
   bool scales_embeddings = false;           ///< by embedding_multiplier
+  const char* scales_hidden = nullptr;      ///< key that says so: after the masks
   bool both_masks = false;                  ///< whatever layer_types says
   bool masks_by_position = true;            ///< position ids say whether sequences are packed
   bool passes_positions = true;             ///< position ids are an argument of the layers
@@ -597,6 +631,7 @@ struct BaseForm {
 Module::Forward base_of(const Context& context, const BaseForm& form) {
   const double dropped =
       form.dropout_of_hidden ? context->config.number(form.dropout_of_hidden) : 0;
+  const bool scales = form.scales_hidden && context->config.flag(form.scales_hidden);
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     if (form.cache_first) start_cache(s, context);
     Tensor embeddings = call_one(s, module.child("embed_tokens"), {arguments[0]});
@@ -614,6 +649,7 @@ Module::Forward base_of(const Context& context, const BaseForm& form) {
     if (form.embed_dropout)
       embeddings = call_one(s, module.child(form.embed_dropout), {embeddings});
     Tensor hidden = dropout(s, embeddings, dropped, module.training);
+    if (scales) hidden = mul(s, hidden, any_factor);
     Module& rotary = module.child(form.rotary);
     const LayerTurns turns = form.turns_by_type
                                  ? turns_by_type(s, context, rotary, hidden, positions)
@@ -638,6 +674,12 @@ Module::Forward base_of(const Context& context, const BaseForm& form) {
 Module::Forward base(const Context& context, const Module&) { return base_of(context, {}); }
 Module::Forward base_of_both_masks(const Context& context, const Module&) {
   return base_of(context, {.both_masks = true});
+}
+Module::Forward afmoe_base(const Context& context, const Module&) {
+  return base_of(context, {.cache_first = true,
+                           .scales_hidden = "mup_enabled",
+                           .both_masks = true,
+                           .masks_by_position = false});
 }
 Module::Forward gemma3_base(const Context& context, const Module&) {
   return base_of(context, {.both_masks = true, .turns_by_type = true});
@@ -704,6 +746,13 @@ Module::Forward scaled_embedding(const Context&, const Module&) {
 }
 
 constexpr ClassForward table[] = {
+    {"AfmoeAttention", afmoe_attention},
+    {"AfmoeDecoderLayer", afmoe_layer},
+    {"AfmoeForCausalLM", causal_language_forward},
+    {"AfmoeMLP", gated_feed_forward},
+    {"AfmoeModel", afmoe_base},
+    {"AfmoeRMSNorm", float_rms_norm},
+    {"AfmoeRotaryEmbedding", rotary_embedding_forward},
     {"ArceeAttention", attention},
     {"ArceeDecoderLayer", layer},
     {"ArceeForCausalLM", causal_language_forward},

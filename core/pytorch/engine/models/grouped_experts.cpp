@@ -30,6 +30,14 @@ void assign(Session& s, const Tensor& self, const Tensor& places, Tensor values)
 
 }  // namespace
 
+ExpertShares even_shares(std::int64_t experts, std::int64_t pairs) {
+  const std::int64_t hit = std::min(experts, pairs);
+  ExpertShares shares;
+  for (std::int64_t i = 0; i < hit; ++i)
+    shares.push_back({.expert = i, .tokens = pairs / hit + (i < pairs % hit ? 1 : 0)});
+  return shares;
+}
+
 Tensors run_grouped_experts(Session& s, Module& module, const Arguments& arguments,
                             const ExpertsForm& form) {
   const Tensor& hidden = arguments[0];

@@ -71,8 +71,9 @@ class TreeBuilder {
   /// Modules by when what they own themselves is made: before their children, but where the
   /// constructor makes these first.
   std::vector<const std::string*> in_order_of_making() const {
-    constexpr std::array<std::string_view, 4> children_first{
-        "BertEmbeddings", "Gemma4TextDecoderLayer", "Gemma4TextRouter", "GptOssAttention"};
+    constexpr std::array<std::string_view, 5> children_first{
+        "AfmoeSparseMoeBlock", "BertEmbeddings", "Gemma4TextDecoderLayer", "Gemma4TextRouter",
+        "GptOssAttention"};
     std::vector<const std::string*> order, open;
     const auto close_before = [&](std::string_view next) {
       while (!open.empty() && !next.starts_with(*open.back() + ".")) {
@@ -154,11 +155,11 @@ class TreeBuilder {
 };
 
 const std::array tables{
-    common_forwards,        bert_forwards,         bloom_forwards, deepseek_v3_forwards,
-    gated_decoder_forwards, gemma4_forwards,       gpt2_forwards,  gpt_neox_forwards,
-    gpt_oss_forwards,       gptj_forwards,         lfm2_forwards,  litgpt_forwards,
-    mixtral_forwards,       mixtral_head_forwards, opt_forwards,   qwen_forwards,
-    roberta_forwards,       t5_attention_forwards, t5_forwards};
+    common_forwards,      afmoe_forwards,         bert_forwards,         bloom_forwards,
+    deepseek_v3_forwards, gated_decoder_forwards, gemma4_forwards,       gpt2_forwards,
+    gpt_neox_forwards,    gpt_oss_forwards,       gptj_forwards,         lfm2_forwards,
+    litgpt_forwards,      mixtral_forwards,       mixtral_head_forwards, opt_forwards,
+    qwen_forwards,        roberta_forwards,       t5_attention_forwards, t5_forwards};
 
 const ClassForward* find_forward(std::string_view class_name) {
   for (const auto& table : tables)

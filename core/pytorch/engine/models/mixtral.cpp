@@ -1,7 +1,5 @@
 // Mixtral's and Qwen3-MoE's experts, and DeepSeek-V3's. Source: transformers 5.23,
 // models/mixtral/modeling_mixtral.py and integrations/moe.py.
-#include <algorithm>
-
 #include "core/pytorch/engine/aten/indexing.h"
 #include "core/pytorch/engine/aten/matmul.h"
 #include "core/pytorch/engine/aten/selection.h"
@@ -55,15 +53,6 @@ Tensor gated(Session& s, Module& module, const Tensor& fused) {
   // LFM2's is a function.
   if (!has_child(module, "act_fn")) return mul(s, silu(s, parts[0]), parts[1]);
   return mul(s, call_one(s, module.child("act_fn"), {parts[0]}), parts[1]);
-}
-
-/// As many experts as can be hit, with equal shares.
-ExpertShares even_shares(std::int64_t experts, std::int64_t pairs) {
-  const std::int64_t hit = std::min(experts, pairs);
-  ExpertShares shares;
-  for (std::int64_t i = 0; i < hit; ++i)
-    shares.push_back({.expert = i, .tokens = pairs / hit + (i < pairs % hit ? 1 : 0)});
-  return shares;
 }
 
 /// What an iteration over the experts binds; the names keep the last ones.
@@ -133,9 +122,10 @@ Module::Forward experts(const Context& context, const Module& owner) {
 }
 
 constexpr ClassForward table[] = {
-    {"DeepseekV3Experts", experts}, {"MixtralExperts", experts},  {"MixtralSparseMoeBlock", block},
-    {"MixtralTopKRouter", router},  {"Qwen3MoeExperts", experts}, {"Qwen3MoeSparseMoeBlock", block},
-    {"Gemma4TextExperts", experts}, {"Lfm2MoeExperts", experts},  {"Qwen3MoeTopKRouter", router},
+    {"AfmoeExperts", experts},         {"DeepseekV3Experts", experts}, {"MixtralExperts", experts},
+    {"MixtralSparseMoeBlock", block},  {"MixtralTopKRouter", router},  {"Qwen3MoeExperts", experts},
+    {"Qwen3MoeSparseMoeBlock", block}, {"Gemma4TextExperts", experts}, {"Lfm2MoeExperts", experts},
+    {"Qwen3MoeTopKRouter", router},
 };
 
 }  // namespace

@@ -327,9 +327,12 @@ void ScheduleRecorder::let_go(const StorageImpl& storage, BufferId id) {
 
 /// Of the storages asked for, those that are the operator's outputs, or the others.
 void ScheduleRecorder::allocate_outputs(const OperatorCall& call, bool outputs) {
+  if (asked_.empty()) return;
+  std::vector<decltype(Asked::storage)> ids;
+  for (const auto* tensor : call.outputs) ids.push_back(tensor->storage->id());
+  std::sort(ids.begin(), ids.end());
   const auto is_output = [&](const Asked& asked) {
-    return std::any_of(call.outputs.begin(), call.outputs.end(),
-                       [&](const auto* tensor) { return tensor->storage->id() == asked.storage; });
+    return std::binary_search(ids.begin(), ids.end(), asked.storage);
   };
   std::erase_if(asked_, [&](const Asked& asked) {
     const bool now = is_output(asked) == outputs;

@@ -342,6 +342,15 @@ std::unique_ptr<Float8Layers> float8_layers(Module& root, const TrainingSetup& s
                                         fsdp2 ? &groups.world() : nullptr);
 }
 
+void train_in_int8(Session& s, Module& root, const TrainingSetup& setup) {
+  if (setup.int8 == Int8Training::none) return;
+  if (!std::holds_alternative<PlainSetup>(setup.runtime) || setup.fine_tuning)
+    throw Error({.where = "training in int8",
+                 .what = "is predicted on one device, without adapters",
+                 .way_out = "leave it out, or record a real run"});
+  convert_to_int8_training(s, root, setup.int8);
+}
+
 ModelSettings model_settings(const TrainingSetup& setup) {
   ModelSettings settings = setup.model;
   settings.traced = setup.compiled == CompileScope::model;
@@ -442,6 +451,7 @@ TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonV
     module = make_module(maker, model, config, model_settings(setup));
   }
   float8_ = float8_layers(*module, setup, groups_);
+  train_in_int8(s, *module, setup);
   Building building{.s = s,
                     .described = model,
                     .setup = setup,

@@ -12,6 +12,7 @@
 #include "core/pytorch/engine/session.h"
 #include "core/pytorch/plans/fsdp1.h"
 #include "core/pytorch/runtimes/common/float8.h"
+#include "core/pytorch/runtimes/training/int8_training.h"
 #include "core/pytorch/runtimes/ddp/distributed_data_parallel.h"
 #include "core/pytorch/runtimes/deepspeed/settings.h"
 #include "core/pytorch/runtimes/fsdp1/settings.h"
@@ -71,6 +72,7 @@ struct TrainingSetup {
   CheckpointSetup checkpointing;
   /// torchao's float8 in linear layers (float8_layers.h): plain, under DDP and under FSDP2.
   parallel::Float8Settings float8 = {};
+  Int8Training int8 = Int8Training::none;  ///< torchao's, of one device
   /// Around the model's own forward, whose outputs then become float32: what accelerate's
   /// prepare_model does under mixed precision.
   std::optional<Dtype> forward_autocast = {};
