@@ -64,8 +64,8 @@ std::int64_t most_gradients(const Json& summary) {
 }
 
 // axolotl#1494, trl#1723: "Must flatten tensors with uniform dtype but got torch.bfloat16 and
-// torch.float32".
-TEST(FineTuningThread, Axolotl1494SaysWhichWeightsHaveOtherDtypes) {
+// torch.float32". Since then the Trainer wraps what trains apart (update_fsdp_plugin_peft).
+TEST(FineTuningThread, Axolotl1494WrapsAdaptersApart) {
   const Workplace place;
   place.write("lora.yml",
               axolotl_file("fsdp: [full_shard, auto_wrap]\nfsdp_config:\n  fsdp_version: 1\n"
@@ -74,10 +74,24 @@ TEST(FineTuningThread, Axolotl1494SaysWhichWeightsHaveOtherDtypes) {
                            "  transformer_layer_cls_to_wrap: Qwen2DecoderLayer\n"));
   const Outcome run =
       place.run("simulate " + model() + "--config lora.yml --world 4 --cluster h100_sxm");
+  EXPECT_EQ(run.code, 0) << run.errors;
+  EXPECT_NE(run.output.find("layers.*.self_attn.q_proj.lora_A.default"), std::string::npos);
+}
+
+// The same of a base in 4 bits whose packed weights are bytes: `bnb_4bit_quant_storage` is missing.
+TEST(FineTuningThread, Trl1723SaysThatBytesCannotBeFlattened) {
+  const Workplace place;
+  place.write("fsdp.yaml",
+              "distributed_type: FSDP\nfsdp_config:\n  fsdp_version: 1\n"
+              "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\nmixed_precision: bf16\n"
+              "num_machines: 1\nnum_processes: 4\n");
+  const Outcome run = place.run("simulate " + model() + adapters +
+                                "--accelerate fsdp.yaml --quantization nf4 --seq 512 --cluster "
+                                "h100_sxm");
   EXPECT_EQ(run.code, 2);
-  EXPECT_NE(run.errors.find("q_proj.base_layer.weight (bfloat16)"), std::string::npos);
-  EXPECT_NE(run.errors.find("q_proj.lora_A.default.weight (float32)"), std::string::npos);
-  EXPECT_NE(run.errors.find("wrap them apart, or convert one"), std::string::npos) << run.errors;
+  EXPECT_NE(run.errors.find("q_proj.base_layer.weight: FSDP cannot flatten uint8"),
+            std::string::npos)
+      << run.errors;
 }
 
 // accelerate#3844, #3474: frozen weights were upcast under FSDP2. In accelerate 1.15 a rank's

@@ -754,6 +754,43 @@ TEST_F(Pytorch, FilesOfTrlAndAccelerateTakeWhatTheyTookOnFourRanks) {
   }
 }
 
+// The second step of transformers' Trainer on four ranks, with settings drawn at random:
+// tests/data/trainer.
+TEST_F(Pytorch, ScriptsOfTheTrainerTakeWhatTheyTookOnFourRanks) {
+  for (const Json& row : read(source_root / "tests/data/trainer/steps_of_four.json")) {
+    const auto number = [&](const char* key) { return row[key].get<std::int64_t>(); };
+    const auto text = [&](const char* key) { return row[key].get<std::string>(); };
+    Json config = row["config"];
+    config["model_type"] = text("family");
+    workplace_.write("config.json", config.dump());
+    workplace_.write("accelerate.yaml", text("accelerate"));
+    std::string options = " --batch " + std::to_string(number("batch")) + " --accumulate " +
+                          std::to_string(number("accumulate")) + " --seq " +
+                          std::to_string(number("length")) + " --base-dtype " + text("dtype") +
+                          " --optimizer-implementation " +
+                          (text("optim").ends_with("fused") ? "fused" : "foreach");
+    if (row["checkpointing"]) options += " --checkpointing full";
+    if (!row["lora"].is_null()) {
+      Json adapter = row["lora"];
+      adapter["peft_type"] = "LORA";
+      workplace_.write("adapter_config.json", adapter.dump());
+      options += " --peft adapter_config.json";
+    }
+    if (row["quant"])
+      options += std::string(" --quantization nf4") + (row["double"] ? ",double" : "") +
+                 ",compute=bfloat16,storage=" + text("storage") + " --prepare-kbit " +
+                 (row["prepare"] ? "on" : "off");
+    const Json got = answer(
+        "simulate --accelerate accelerate.yaml --model config.json --cluster h100_sxm --clip 1.0 "
+        "--dropout on" +
+        options);
+    const Json& second = got["steps"][1]["memory"];
+    const auto predicted = second["peak_allocated_bytes"].get<double>();
+    EXPECT_NEAR(predicted / static_cast<double>(number("peak_allocated")), 1, 0.0005)
+        << text("name");
+  }
+}
+
 // The only second model that TRL cannot wrap.
 TEST_F(Pytorch, ASecondModelUnderFsdp1IsRefused) {
   const Outcome run = workplace_.run(

@@ -59,23 +59,24 @@ TEST_F(Ways, AreComparedWithThePlaceThatTheyHadToBeat) {
   EXPECT_EQ(all[1].why, "takes at least 20.0 us a step; the last place takes 15.0 ms");
 }
 
-// Torchtitan's axes end the line: of its one layout 2 ranks of context, and 4 of tensor.
+// Torchtitan's axes end the line: of its one layout 2 ranks of context, and 4 of tensor. A dense
+// model has no ranks of experts.
 TEST_F(Ways, HaveTorchtitansAxes) {
   Way way{.choice = best_.choice};
   way.choice.torchtitan = TorchtitanAxes{.context = 2, .tensor = 4};
   EXPECT_NE(ways_csv({&way, 1}).find("\n,,torchtitan,full_shard,1,4,"), std::string::npos);
-  EXPECT_TRUE(ways_csv({&way, 1}).ends_with(",,,,,,2,4\n"));
+  EXPECT_TRUE(ways_csv({&way, 1}).ends_with(",,,,,,2,4,\n"));
 }
 
 TEST_F(Ways, AsLinesOfATable) {
   const std::string text = ways_csv(ways());
   EXPECT_NE(text.find("\n1,place,fsdp2,full_shard,1,4,1,pre,1,1,false,none,none,bf16_mixed,"
-                      "15000000,1073741824,,,,,,,,,\n"),
+                      "15000000,1073741824,,,,,,,,,,\n"),
             std::string::npos)
       << text;
   // A comma and quotes stand in quotes; what is not known is blank.
   EXPECT_NE(text.find("\n,refused,fsdp2,full_shard,1,4,1,pre,4,1,false,none,none,bf16_mixed,,,"
-                      "\"no, \"\"never\"\"\",,,,,,,,\n"),
+                      "\"no, \"\"never\"\"\",,,,,,,,,\n"),
             std::string::npos)
       << text;
 }
