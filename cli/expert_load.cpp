@@ -21,7 +21,7 @@ double factor_of(std::string_view part, std::string_view text) {
   double factor = 0;
   const auto [end, code] = std::from_chars(part.data(), part.data() + part.size(), factor);
   if (code != std::errc() || end != part.data() + part.size() || !std::isfinite(factor))
-    throw wrong(text, "is no factor");
+    throw wrong(text, "is not a number of 1 or more");
   if (factor < 1)
     throw wrong(text, "is below 1, and the busiest rank has no fewer tokens than the average");
   return factor;
@@ -43,6 +43,16 @@ ExpertLoad parse_expert_load(const std::optional<std::string>& given) {
   if (load.range->first > load.factor || load.range->second < load.factor)
     throw wrong(text, "has its factor outside of its range");
   return load;
+}
+
+void check_expert_load(const ExpertLoad& load, int expert_ranks) {
+  const double most = load.range ? load.range->second : load.factor;
+  if (expert_ranks <= 1 || most <= expert_ranks) return;
+  throw Error({.where = "--expert-load",
+               .what = fmt::format("{} times the average is more than {} ranks of experts have "
+                                   "tokens for",
+                                   most, expert_ranks),
+               .way_out = fmt::format("give at most {}", expert_ranks)});
 }
 
 }  // namespace shardscope

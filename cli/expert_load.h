@@ -15,5 +15,7 @@ struct ExpertLoad {
 
 /// "1.3" or "1.3:1.1-1.8". Throws Error for a factor below 1, or outside of its range.
 ExpertLoad parse_expert_load(const std::optional<std::string>& text);
+/// Error where one of `expert_ranks` ranks would have more than all tokens.
+void check_expert_load(const ExpertLoad& load, int expert_ranks);
 
 }  // namespace shardscope

@@ -1,5 +1,4 @@
 #include "cli/plan_inputs.h"
-#include "cli/expert_load.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,6 +7,7 @@
 #include <utility>
 
 #include "cli/allocator_option.h"
+#include "cli/expert_load.h"
 #include "cli/hardware_choice.h"
 #include "cli/native_scenario.h"
 #include "cli/pytorch_scenario.h"
@@ -15,6 +15,7 @@
 #include "cli/torchtitan_scenario.h"
 #include "core/base/error.h"
 #include "core/model/exported_step.h"
+#include "core/pytorch/parallel/model_shape.h"
 #include "core/pytorch/plans/runtime_request.h"
 #include "core/pytorch/runtimes/training/float8_layers.h"
 
@@ -225,7 +226,7 @@ class Resolver {
     if (is_torchtitan_alone()) {
       inputs.question.training.compiled = torchtitan_compile_scope(options_.pytorch);
       inputs.question.training.float8 = float8_recipe_of(options_.pytorch);
-      inputs.question.training.expert_load = parse_expert_load(options_.pytorch.expert_load).factor;
+      inputs.question.training.expert_load = expert_load_of(inputs.model);
     }
     if (options_.has_file()) inputs.given = given_of(std::move(scenario.training));
     fill_training(inputs);
@@ -274,6 +275,24 @@ class Resolver {
     const planner::PipelinesAsked asked = options_.asked_pipelines();
     return std::ranges::count(runtimes_, Runtime::fsdp2) > 0 &&
            (asked == planner::PipelinesAsked::beside || asked == planner::PipelinesAsked::alone);
+  }
+
+  /// Of the busiest rank's experts; says so in what is assumed.
+  double expert_load_of(const Model& model) {
+    const auto& given = options_.pytorch.expert_load;
+    const bool mixture = eager::parallel::is_mixture(model);
+    refuse_if(given && !mixture, "--expert-load",
+              "the model has no experts that are predicted under torchtitan", "leave it out");
+    const ExpertLoad load = parse_expert_load(given);
+    refuse_if(load.range.has_value(), "--expert-load", "plan takes one factor, not a range",
+              "give the factor alone, as 1.3");
+    if (mixture)
+      assumed_.push_back(
+          given ? fmt::format("where experts are spread, the busiest rank's get {} times the "
+                              "average tokens, at most all of them (--expert-load)",
+                              load.factor)
+                : "all experts get the same tokens (--expert-load)");
+    return load.factor;
   }
 
   bool is_torchtitan_alone() const {

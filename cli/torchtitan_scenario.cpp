@@ -311,7 +311,9 @@ void set_experts(const PytorchQuestion& q, const GivenMesh& mesh, const JsonValu
   refuse_beside_experts(q, mesh.axes);
   asked.config = &config;
   asked.expert_ranks = mesh.expert_ranks;
-  asked.expert_load = parse_expert_load(q.pytorch.expert_load).factor;
+  const ExpertLoad load = parse_expert_load(q.pytorch.expert_load);
+  check_expert_load(load, mesh.expert_ranks);
+  asked.expert_load = load.factor;
   const eager::parallel::MixtureShape shape = eager::parallel::mixture_shape(asked.model, config);
   check_divides("ranks of shard", size_of_axis(mesh.axes, "dp_shard"), expert_word,
                 mesh.expert_ranks);
@@ -520,7 +522,7 @@ void widen(planner::TorchtitanPipeline pipeline, const std::pair<double, double>
            const HardwareProfile& profile, Summary& summary) {
   const auto with_load = [&](double load) {
     eager::parallel::MixtureSettings& mixture = *pipeline.settings.mixture;
-    mixture.load = std::min(load, static_cast<double>(mixture.expert_ranks));
+    mixture.load = load;
     return planner::predict_alone(planner::schedule_of_rank(pipeline, 0), pipeline, profile)
         .summary;
   };

@@ -176,11 +176,13 @@ class Setup {
     setup_.runtime = DeepSpeedSetup{std::move(settings)};
   }
 
-  /// Where nothing is enabled the engine casts nothing, and accumulates and sends in float32.
-  /// Source: deepspeed 0.19.8 engine.py (__check_params, get_data_types), stage_1_and_2.py.
+  /// Where nothing is enabled the engine casts nothing, and accumulates and sends in float32. The
+  /// first trained parameter says the dtype of buckets.
+  /// Source: deepspeed 0.19.8 engine.py (_configure_distributed_model, get_data_types),
+  /// stage_1_and_2.py (self.dtype).
   void keep_precision(DeepSpeedSettings& settings) {
     const auto trained = std::ranges::find_if(tree().parameters, &TreeParameter::trainable);
-    if (trained == tree().parameters.end() || trained->dtype == Dtype::float32) return;
+    if (trained == tree().parameters.end()) return;
     settings.precision = trained->dtype;
     settings.precision_of_weights = true;
     settings.keeps_dtypes = true;

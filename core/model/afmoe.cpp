@@ -76,6 +76,7 @@ void build_afmoe(const ConfigReader& config, Model& model) {
 
 void complete_afmoe(ConfigFields& fields, TransformersVersion) {
   fill_key_value_heads(fields);
+  fields.integer("num_dense_layers", 0, most_of_a_size);
   const std::int64_t interval = fields.integer("global_attn_every_n_layers", 1, most_of_a_size);
   fill_layer_types(fields, [&](std::int64_t layer) { return (layer + 1) % interval != 0; });
 }

@@ -115,6 +115,7 @@ void complete_deepseek_v3(ConfigFields& fields, TransformersVersion version) {
   fill_key_value_heads(fields);
   const std::int64_t rotary = fields.integer("qk_rope_head_dim", 1, 1 << 20);
   const std::int64_t plain = fields.integer("qk_nope_head_dim", 1, 1 << 20);
+  fields.integer("first_k_dense_replace", 0, 1 << 20);
   fields.set("qk_head_dim", std::to_string(rotary + plain));
   fields.set("head_dim", std::to_string(rotary));
   if (version == TransformersVersion::v4) copy_rope_type(fields);

@@ -72,8 +72,8 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .reentrant = true,           // transformers 4.32
       .zero_bucket = 200'000'000,  // finetune/ds_config_zero2.json
       .micro_batches = 8,
-      // The README says a batch of 1 for all. Memory and rate of these rows are those of 2, as
-      // finetune_lora_ds.sh has it (--per_device_train_batch_size).
+      // finetune_lora_ds.sh has --per_device_train_batch_size 2. The README says 1 for all. Chosen
+      // after the rows' errors were known (docs/measured/2026-11-30_fine_tuning_rates.md).
       .script_word = "multinode",
       .script_micro_batch = 2,
       .host_operation = qwen_host_operation,

@@ -345,8 +345,6 @@ TEST_F(Pytorch, ExpertLoadIsThatOfTheBusiestRank) {
   EXPECT_EQ(ranged["step_time_high_ns"],
             std::max(most["step_time_high_ns"], loaded["step_time_high_ns"]));
   EXPECT_THAT(ranged["assumed"].dump(), HasSubstr("get 1 to 2 times the average"));
-  // 4 ranks have no more than all rows.
-  EXPECT_EQ(with("--expert-load 9")["memory"], with("--expert-load 4")["memory"]);
 }
 
 TEST_F(Pytorch, TorchtitansFileSaysHowExpertsAreSpread) {
@@ -391,6 +389,28 @@ TEST_F(Pytorch, TorchtitanNamesWhatItDoesNotPlayOfMixtures) {
               HasSubstr("has its factor outside of its range"));
   EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --expert-load 1.5:2"),
               HasSubstr("has no range after its colon"));
+  EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --expert-load 1.5:1-3"),
+              HasSubstr("give at most 2"));
+  EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --expert-load nan"),
+              HasSubstr("is not a number of 1 or more"));
+  const auto deepseek = [&](const std::string& keys) {
+    workplace_.write("deepseek.json",
+                     R"({"model_type": "deepseek_v3", "num_hidden_layers": 3, "hidden_size": 256,)"
+                     R"( "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 1000,)"
+                     R"( "intermediate_size": 512, "moe_intermediate_size": 128,)"
+                     R"( "n_routed_experts": 8, "n_group": 2, "topk_group": 1,)"
+                     R"( "num_experts_per_tok": 2)" +
+                         keys + "}");
+    return complaint("deepseek.json --mesh shard=4");
+  };
+  for (const char* dense : {"3", "9"})
+    EXPECT_THAT(deepseek(std::string(R"(, "first_k_dense_replace": )") + dense),
+                HasSubstr("has no layers with experts"));
+  EXPECT_THAT(deepseek(R"(, "first_k_dense_replace": -1)"), HasSubstr("first_k_dense_replace"));
+  EXPECT_THAT(deepseek(R"(, "first_k_dense_replace": 1, "qk_rope_head_dim": 63)"),
+              HasSubstr("odd qk_rope_head_dim"));
+  EXPECT_THAT(deepseek(R"(, "first_k_dense_replace": 1, "scoring_func": "banana")"),
+              HasSubstr("another scoring_func"));
   EXPECT_THAT(complaint("dense.json --mesh shard=4 --expert-load 1.5"),
               HasSubstr("--expert-load: the model has no experts"));
   EXPECT_THAT(complaint("dense.json --mesh shard=4,expert=2"),
@@ -786,7 +806,7 @@ TEST_F(Pytorch, ScriptsOfTheTrainerTakeWhatTheyTookOnFourRanks) {
         options);
     const Json& second = got["steps"][1]["memory"];
     const auto predicted = second["peak_allocated_bytes"].get<double>();
-    EXPECT_NEAR(predicted / static_cast<double>(number("peak_allocated")), 1, 0.0005)
+    EXPECT_NEAR(predicted / static_cast<double>(number("peak_allocated")), 1, 0.0001)
         << text("name");
   }
 }

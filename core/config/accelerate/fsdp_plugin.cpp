@@ -340,17 +340,18 @@ void set_peft_wrap_policy(FsdpPlugin& plugin, const ModuleTree& tree,
     const TreeParameter& parameter = tree.parameters[static_cast<std::size_t>(index)];
     return parameter.trainable && parameter.name.ends_with(".weight");
   };
-  std::vector<std::string>& names = plugin.peft_modules.emplace();
+  std::set<std::string>& names = plugin.peft_modules.emplace();
   for (const TreeModule& module : tree.modules) {
     const bool layer =
         std::ranges::any_of(classes, [&](const std::string& name) { return module.is(name); });
     if (layer || (module.children.empty() && std::ranges::any_of(module.parameters, trains)))
-      names.push_back(module.name);
+      names.insert(module.name);
   }
 }
 
 AutoWrap auto_wrap_of(const FsdpPlugin& plugin) {
-  if (plugin.peft_modules) return NameWrap{.modules = *plugin.peft_modules};
+  if (plugin.peft_modules)
+    return NameWrap{.modules = {plugin.peft_modules->begin(), plugin.peft_modules->end()}};
   const std::int64_t elements = plugin.min_num_params && plugin.min_num_params->is_integer()
                                     ? plugin.min_num_params->integer()
                                     : 0;

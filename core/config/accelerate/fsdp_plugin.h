@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,7 +40,7 @@ struct FsdpPlugin {
   /// set_auto_wrap_policy found these in the model.
   std::optional<std::vector<std::string>> found_classes;
   /// peft.utils.other.fsdp_auto_wrap_policy took the place of the policy: modules by name.
-  std::optional<std::vector<std::string>> peft_modules;
+  std::optional<std::set<std::string>> peft_modules;
   std::vector<std::string> warnings;
 
   bool is_version(std::int64_t version) const { return fsdp_version == version; }

@@ -44,8 +44,7 @@ struct Policy {
     return static_cast<double>(elements) >= least() && !module.is("MultiheadAttention");
   }
   bool wraps(const TreeModule& module, std::int64_t elements) const {
-    if (plugin.peft_modules)
-      return std::ranges::find(*plugin.peft_modules, module.name) != plugin.peft_modules->end();
+    if (plugin.peft_modules) return plugin.peft_modules->contains(module.name);
     if (plugin.wrap == WrapPolicy::none) return true;
     if (plugin.wrap == WrapPolicy::transformer) return is_one_of(module, *plugin.found_classes);
     return static_cast<double>(elements) >= least() && !module.is("ModuleList") &&

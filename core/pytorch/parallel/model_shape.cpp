@@ -18,7 +18,7 @@ Error not_known(const Model& model, std::string what) {
                 .way_out = "give a Llama, or another --runtime"});
 }
 
-/// Throws where `wrong`: what the model has, and torchtitan's mixtures of its family have not.
+/// Throws Error if `wrong`. `what` says how the model differs from torchtitan's of its family.
 void refuse_mixture(const Model& model, bool wrong, const char* what) {
   if (!wrong) return;
   throw Error({.where = "--model",
@@ -55,14 +55,6 @@ std::int64_t integer_of(const JsonValue& config, const char* name, const char* o
   return found ? found->integer() : config.at(other).integer();
 }
 
-}  // namespace
-
-bool is_mixture(const Model& model) {
-  return model.family == "qwen3_moe" || model.family == "deepseek_v3";
-}
-
-namespace {
-
 void set_qwen3(const Model& model, const JsonValue& config, MixtureShape& shape) {
   check_qwen3(model, config);
   const std::optional<JsonValue> head_dim = config.find("head_dim");
@@ -71,11 +63,26 @@ void set_qwen3(const Model& model, const JsonValue& config, MixtureShape& shape)
   shape.experts = integer_of(config, "num_experts", "num_local_experts");
 }
 
+std::string scores_of(const JsonValue& config) {
+  const std::optional<JsonValue> scores = config.find("scoring_func");
+  return scores ? scores->string() : "sigmoid";
+}
+
+void check_deepseek(const Model& model, const JsonValue& config, const MixtureShape& shape) {
+  const auto refuse = [&](bool wrong, const char* what) { refuse_mixture(model, wrong, what); };
+  refuse(config.at("first_k_dense_replace").integer() >= shape.layers,
+         "has no layers with experts");
+  refuse(config.at("qk_rope_head_dim").integer() % 2 != 0,
+         "has an odd qk_rope_head_dim, and rotary embedding turns pairs");
+  const std::string scores = scores_of(config);
+  refuse(scores != "sigmoid" && scores != "softmax", "scores experts by another scoring_func");
+}
+
 /// Without layers that predict further tokens (torchtitan's num_mtp_layers is 0 unless given).
-void set_deepseek(const JsonValue& config, MixtureShape& shape) {
+void set_deepseek(const Model& model, const JsonValue& config, MixtureShape& shape) {
+  check_deepseek(model, config, shape);
   const auto size = [&](const char* key) { return config.at(key).integer(); };
   const auto query_rank = config.find("q_lora_rank");
-  const auto scores = config.find("scoring_func");
   shape.experts = integer_of(config, "n_routed_experts", "num_local_experts");
   shape.latent = LatentAttention{
       .query_rank = query_rank && !query_rank->is_null() ? query_rank->integer() : 0,
@@ -83,7 +90,7 @@ void set_deepseek(const JsonValue& config, MixtureShape& shape) {
       .plain = size("qk_nope_head_dim"),
       .rotary = size("qk_rope_head_dim"),
       .value = size("v_head_dim")};
-  shape.router = {.is_sigmoid = !scores || scores->string() == "sigmoid",
+  shape.router = {.is_sigmoid = scores_of(config) == "sigmoid",
                   .normalizes = is_on(config, "norm_topk_prob"),
                   .groups = size("n_group"),
                   .chosen_groups = size("topk_group")};
@@ -93,6 +100,10 @@ void set_deepseek(const JsonValue& config, MixtureShape& shape) {
 }
 
 }  // namespace
+
+bool is_mixture(const Model& model) {
+  return model.family == "qwen3_moe" || model.family == "deepseek_v3";
+}
 
 MixtureShape mixture_shape(const Model& model, const JsonValue& given) {
   const JsonValue config = JsonValue::parse(config_text(given, model), "config.json");
@@ -106,7 +117,7 @@ MixtureShape mixture_shape(const Model& model, const JsonValue& given) {
   if (model.family == "qwen3_moe")
     set_qwen3(model, config, shape);
   else
-    set_deepseek(config, shape);
+    set_deepseek(model, config, shape);
   return shape;
 }
 

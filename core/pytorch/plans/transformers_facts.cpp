@@ -62,7 +62,8 @@ constexpr const char* peft_path = "base_model.model";
 /// PeftModel and LoraModel ask what is inside them for attributes that they lack. But LoraModel has
 /// a `model`, the whole one.
 std::string below_peft(const std::string& prefix) {
-  return prefix.empty() || prefix == "model" ? peft_path : std::string(peft_path) + "." + prefix;
+  if (prefix.empty()) return {};
+  return prefix == "model" ? peft_path : std::string(peft_path) + "." + prefix;
 }
 
 }  // namespace

@@ -28,8 +28,10 @@ InferenceEngine::InferenceEngine(Session& s, ProcessGroups& groups, Module& mode
     for (const NamedParameter& p : parameters_)
       p.tensor().set_data(
           to(s, detach(s, p.tensor()), {.dtype = settings_.precision, .device = device}));
-  for (const NamedParameter& p : parameters_) broadcast_bytes(s, setup_.group, p.tensor(), 0);
-  if (settings_.stage < 3) return;
+  if (settings_.stage < 3) {
+    for (const NamedParameter& p : parameters_) broadcast_bytes(s, setup_.group, p.tensor(), 0);
+    return;
+  }
   offload_ = std::make_unique<ParameterOffload>(setup_, model, groups.world(), nullptr);
   model.forward_pre_hooks.insert(
       model.forward_pre_hooks.begin(),

@@ -158,8 +158,8 @@ State& FullySharded::fully_shard(const std::vector<Module*>& modules, const Opti
                               [this](const Module& module) { return state_of(module); }));
   State& state = *states_.back();
   for (const Module* module : roots) state_of_[module] = &state;
-  for (const NamedParameter& parameter : parameters)
-    parameter.module->full_tensor = [this](Session& s, const Tensor& tensor) {
+  for (Module* module : managed.modules())
+    module->full_tensor = [this](Session& s, const Tensor& tensor) {
       const Parameter* const sharded = parameter_of(tensor);
       return sharded == nullptr ? tensor : sharded->full_tensor(s);
     };

@@ -27,7 +27,7 @@ struct TrainingSettings {
   /// Of each micro-batch, in their order; of those beyond its end and without it `length`, the
   /// longest.
   std::vector<std::int64_t> lengths = {};
-  int micro_batches = 1;          ///< a model with an engine: its accumulation steps
+  int micro_batches = 1;  ///< a model with an engine: its accumulation steps
   /// Gradients of all micro-batches but the last are not communicated.
   bool syncs_once = false;
   LossPlace loss = LossPlace::in_model;

@@ -367,7 +367,11 @@ std::unique_ptr<ParallelModel> wrapped_reference(Session& s, std::shared_ptr<Mod
   // prepare_fsdp: one unit, the whole model.
   std::vector<FullyShardStep> steps(1);
   steps[0].modules = {module.get()};
-  steps[0].options = {.reshard_after_forward = fsdp2->calls.front().reshard_after_forward,
+  // The plugin's, which only the calls for ends and root do not have.
+  const bool reshards = std::ranges::any_of(fsdp2->calls, [](const Fsdp2Setup::Call& call) {
+    return call.reshard_after_forward == fsdp2::ReshardAfterForward(true);
+  });
+  steps[0].options = {.reshard_after_forward = reshards,
                       .mixed_precision = fsdp2->mixed_precision,
                       .offload = fsdp2->offload};
   return std::make_unique<Fsdp2Model>(s, std::move(module), groups, fsdp2->mesh, std::move(steps));
