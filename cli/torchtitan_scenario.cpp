@@ -11,6 +11,7 @@
 #include "cli/refused_option.h"
 #include "core/base/error.h"
 #include "core/native/pipeline_stages.h"
+#include "core/pytorch/parallel/chunked_loss.h"
 #include "core/pytorch/parallel/model_shape.h"
 #include "core/pytorch/parallel/torchtitan_stages.h"
 #include "core/pytorch/runtimes/training/float8_layers.h"
@@ -326,7 +327,8 @@ void set_experts(const PytorchQuestion& q, const GivenMesh& mesh, const JsonValu
 
 void note_experts(const PytorchQuestion& q, const planner::TorchtitanJob& asked,
                   TorchtitanScenario& scenario) {
-  scenario.assumed.emplace_back("torchtitan 0.3: FlexAttention, the loss in 8 parts");
+  scenario.assumed.push_back(fmt::format("torchtitan 0.3: FlexAttention, the loss in {} parts",
+                                         eager::parallel::usual_loss_parts));
   if (!q.pytorch.expert_load)
     scenario.assumed.emplace_back("all experts get the same tokens (--expert-load)");
   if (q.pytorch.expert_load && asked.expert_ranks == 1)

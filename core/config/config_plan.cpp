@@ -147,6 +147,13 @@ ShardingPlan deepspeed_plan(const ConfiguredModel& model, const Workers& workers
   return plan;
 }
 
+/// PEFT reads the launcher's variable, whatever the policy is; the Trainer sets none.
+std::vector<std::string> classes_for_peft(const ConfiguredModel& model, const Workers& workers) {
+  const std::string given = variable(workers.environment, "FSDP_TRANSFORMER_CLS_TO_WRAP");
+  if (given.empty() || workers.trainer) return model.prepared.facts.no_split_classes;
+  return accelerate::split_at_commas(given);
+}
+
 }  // namespace
 
 Fsdp1Settings fsdp1_settings(const ConfiguredModel& model, const Workers& workers,
@@ -210,11 +217,11 @@ accelerate::FsdpPlugin fsdp_plugin(const ConfiguredModel& model, const Workers& 
          .what = "the file names no classes of modules, and units are to be wrapped by class",
          .way_out = "give the model's config.json, or what "
                     "examples/pytorch/export_model.py writes"});
-  accelerate::set_auto_wrap_policy(plugin, model.prepared.tree,
-                                   model.prepared.facts.no_split_classes);
-  if (plugin.is_version(1) && is_adapted(model.prepared.tree))
-    accelerate::set_peft_wrap_policy(plugin, model.prepared.tree,
-                                     model.prepared.facts.no_split_classes);
+  const ModuleTree& tree = model.prepared.tree;
+  if (plugin.is_version(1) && is_adapted(tree))
+    accelerate::set_peft_wrap_policy(plugin, tree, classes_for_peft(model, workers));
+  else
+    accelerate::set_auto_wrap_policy(plugin, tree, model.prepared.facts.no_split_classes);
   return plugin;
 }
 

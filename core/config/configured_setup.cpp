@@ -204,6 +204,11 @@ class Setup {
 
   void to_fsdp1(const FsdpPlugin& plugin) {
     setup_.forward_autocast = mixed();
+    if (plugin.peft_modules)
+      setup_.assumed.emplace_back(
+          "transformers' Trainer wraps the model: layers are units, and inside them each module "
+          "that "
+          "trains (PEFT's fsdp_auto_wrap_policy)");
     Fsdp1Setup fsdp{.units = fsdp1_settings(model_, workers_, plugin),
                     .options = {.backward_prefetch = fsdp1::BackwardPrefetch::none,
                                 .forward_prefetch = plugin.forward_prefetch.value_or(false),
@@ -234,6 +239,7 @@ class Setup {
     const Fsdp2Mesh mesh = fsdp2_mesh(workers_);
     Fsdp2Setup fsdp{.mesh = mesh.replicas > 1 ? std::vector{mesh.replicas, mesh.shards}
                                               : std::vector{mesh.shards}};
+    fsdp.reshards = accelerate::fully_shard_settings(plugin).reshard_after_forward;
     for (accelerate::FullyShardCall& call :
          accelerate::fully_shard_calls(plugin, model_.prepared, checkpointed)) {
       for (std::string& name : call.modules)

@@ -162,7 +162,10 @@ class ShardingBounder {
   ShardingBounds bounds() {
     ShardingBounds result;
     if (choice_.torchtitan) {
-      has_experts(choice_) ? mixture(result) : torchtitan(result);
+      if (has_experts(choice_))
+        mixture(result);
+      else
+        torchtitan(result);
       return result;
     }
     switch (choice_.runtime) {
@@ -342,7 +345,7 @@ class ShardingBounder {
     const MixtureUnits units = mixture_units(inputs_.model);
     PerStep& each = result.each;
     Communication& all = each.communication;
-    std::int64_t gathered = 0, reduced = 0, kept = 0;
+    std::int64_t gathered = 0, reduced = 0;
     const auto add = [&](std::int64_t elements, bool twice) {
       const UnitTimes times = unit_times(elements, shards_, replicas_);
       all.gathers += times.gather * (twice ? 2 : 1);
@@ -350,7 +353,6 @@ class ShardingBounder {
       all.between_replicas += times.between;
       gathered += elements * (twice ? 2 : 1);
       reduced += elements;
-      kept += elements;
       return times;
     };
     const auto add_experts = [&](std::int64_t elements) {
@@ -361,7 +363,6 @@ class ShardingBounder {
       if (expert_shards.ranks.size() == 1) return;
       gathered += elements * (again ? 2 : 1);
       reduced += elements;
-      kept += elements;
     };
     for (std::size_t block = 0; block < units.dense.size(); ++block) {
       const bool apart = spread > 1 && units.experts[block] > 0;
@@ -372,7 +373,7 @@ class ShardingBounder {
     const UnitTimes embedding = add(units.embedding, again);
     each.exposed = embedding.gather + embedding.reduction;
     each.copies = copied(gathered, dtype_) + copied(reduced, dtype_);
-    if (!again) result.gathered = bytes_of(kept, dtype_);
+    if (!again) result.gathered = bytes_of(reduced, dtype_);
     result.states = zero_paper_states(trainable_, S::full_shard, shard, inputs_.training.optimizer,
                                       Precision::fp32, Dtype::float32);
     result.update = read_once(result.states);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/pytorch/parallel/chunked_loss.h"
 #include "core/pytorch/parallel/model_shape.h"
 #include "sim/planner/enumerate_pipelines.h"
 
@@ -28,7 +29,6 @@ const Dropped of_experts{"torchtitan expert",
 /// Of every mixture.
 const Dropped beside_experts{"torchtitan tensor, context and pipeline beside experts",
                              "not predicted yet"};
-constexpr std::int64_t loss_parts = 8;
 
 constexpr std::array<eager::CheckpointChoice, 3> mixture_checkpointings{
     {{}, {.every = 1}, {.every = 1, .selective = true}}};
@@ -97,11 +97,11 @@ class TorchtitanEnumerator {
       return "compiled mixtures of experts are not predicted under torchtitan";
     if (question_.training.float8 != eager::parallel::Float8Recipe::none)
       return "mixtures of experts in float8 are not predicted under torchtitan";
-    if (question_.training.length % loss_parts != 0)
+    if (question_.training.length % eager::parallel::usual_loss_parts != 0)
       return fmt::format(
           "torchtitan computes the loss in {} equal parts of a sequence, and {} do "
           "not divide",
-          loss_parts, counted(question_.training.length, "token"));
+          eager::parallel::usual_loss_parts, counted(question_.training.length, "token"));
     return why_not_trained();
   }
 
@@ -120,8 +120,8 @@ class TorchtitanEnumerator {
       if (shape.experts % experts == 0)
         add_grids({.experts = static_cast<int>(experts)});
       else
-        drop("torchtitan expert", fmt::format("{} do not divide over all numbers of ranks that "
-                                              "make up {}",
+        drop("torchtitan expert", fmt::format("{} cannot be spread evenly over every divisor "
+                                              "of {} ranks",
                                               counted(shape.experts, "expert"), question_.world));
     if (question_.all_layouts) drop("torchtitan, all layouts", "of dense models only");
     drop(beside_experts);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "core/pytorch/parallel/chunked_loss.h"
 #include "core/pytorch/parallel/model_shape.h"
 #include "sim/engine/clock_options.h"
 
@@ -262,7 +263,8 @@ class MixtureFloor {
   }
   /// In parts of the sequence, forward and backward.
   Duration of_head() const {
-    return least(1, tokens_ / loss_parts, shape_.vocab, shape_.dim) * (3 * loss_parts);
+    constexpr std::int64_t parts = eager::parallel::usual_loss_parts;
+    return least(1, tokens_ / parts, shape_.vocab, shape_.dim) * (3 * parts);
   }
   /// Of a block: its input, and without checkpointing queries, keys, values, what attention
   /// returns, and the experts' rows.
@@ -273,9 +275,10 @@ class MixtureFloor {
     const bool is_checkpointed = choice_.checkpointing.every > 0;
     return bytes_of(tokens_ * (shape_.dim + (is_checkpointed ? 0 : heads + experts)), dtype_);
   }
-  Bytes of_loss() const { return bytes_of(tokens_ / loss_parts * shape_.vocab, Dtype::float32); }
+  Bytes of_loss() const {
+    return bytes_of(tokens_ / eager::parallel::usual_loss_parts * shape_.vocab, Dtype::float32);
+  }
 
-  static constexpr std::int64_t loss_parts = 8;
   const Choice& choice_;
   const CostModel& costs_;
   eager::parallel::MixtureShape shape_;

@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/config/megatron/model_shape.h"
+#include "core/pytorch/plans/transformers_facts.h"
 #include "core/pytorch/runtimes/training/requested_setup.h"
 #include "sim/hardware/builtin_profiles.h"
 #include "sim/validate/fine_tuning_stack.h"
@@ -544,7 +545,7 @@ class Builder {
     if (auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup().runtime)) set_buckets(*zero);
     if (auto* fsdp = std::get_if<eager::Fsdp1Setup>(&setup().runtime)) {
       fsdp->options.offload_parameters = holds(row_.strategy, "offload");
-      if (stack_.wraps_adapters && is_lora(row_)) fsdp->units.auto_wrap = NameWrap{units()};
+      if (stack_.wraps_adapters && is_lora(row_)) fsdp->units.auto_wrap = peft_wrap();
     }
     if (auto* fsdp = std::get_if<eager::Fsdp2Setup>(&setup().runtime);
         fsdp && holds(row_.strategy, "offload"))
@@ -573,15 +574,6 @@ class Builder {
     }
   }
 
-  /// peft.utils.other.fsdp_auto_wrap_policy: blocks, and leaves that train.
-  std::vector<std::string> units() const {
-    std::vector<std::string> names = blocks_of(result_.model);
-    for (const Parameter& p : result_.model.parameters)
-      if (p.trainable && p.name.ends_with(".weight"))
-        names.push_back(p.name.substr(0, p.name.rfind('.')));
-    return names;
-  }
-
   /// The caching allocator keeps what no later length fits into: micro-batches of samples of
   /// several lengths are played.
   void set_lengths() {
@@ -601,6 +593,11 @@ class Builder {
       loop.lengths = {loop.length, eager::most_tokens_with_whole_logits / loop.batch};
     if (is_of(row_, stack_.longest_first_part))
       loop.lengths = {loop.length, std::min(stack_.usual_length, loop.length)};
+  }
+
+  NameWrap peft_wrap() const {
+    const auto units = peft_units(tree_of(result_.model), result_.model.no_split_classes);
+    return {.modules = {units.begin(), units.end()}};
   }
 
   void set_loop(eager::ModelSettings settings) {

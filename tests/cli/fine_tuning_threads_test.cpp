@@ -78,6 +78,27 @@ TEST(FineTuningThread, Axolotl1494WrapsAdaptersApart) {
   EXPECT_NE(run.output.find("layers.*.self_attn.q_proj.lora_A.default"), std::string::npos);
 }
 
+// PEFT 0.21, fsdp_auto_wrap_policy: it takes the place of any policy, and reads the launcher's
+// classes; TypeError for one that the model has not.
+TEST(FineTuningThread, PeftsPolicyTakesThePlaceOfTheFiles) {
+  const Workplace place;
+  const auto run = [&](const std::string& keys) {
+    place.write("fsdp.yaml", "distributed_type: FSDP\nfsdp_config:\n  fsdp_version: 1\n" + keys +
+                                 "mixed_precision: bf16\nnum_machines: 1\nnum_processes: 4\n");
+    return place.run("simulate " + model() + adapters +
+                     "--accelerate fsdp.yaml --seq 512 --cluster h100_sxm");
+  };
+  const Outcome whole = run("  fsdp_auto_wrap_policy: NO_WRAP\n");
+  EXPECT_EQ(whole.code, 0) << whole.errors;
+  EXPECT_NE(whole.output.find("layers.*.mlp.up_proj.lora_B.default"), std::string::npos);
+  const Outcome other =
+      run("  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
+          "  fsdp_transformer_layer_cls_to_wrap: LlamaDecoderLayer\n");
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.errors.find("no module of class LlamaDecoderLayer"), std::string::npos)
+      << other.errors;
+}
+
 // The same of a base in 4 bits whose packed weights are bytes: `bnb_4bit_quant_storage` is missing.
 TEST(FineTuningThread, Trl1723SaysThatBytesCannotBeFlattened) {
   const Workplace place;

@@ -726,13 +726,19 @@ TEST_F(Pytorch, ALossThatTheModelCannotTakeIsRefused) {
 // torch 2.15, accelerate 1.15, Liger 0.8.5: "aten.mm.out got mixed torch.Tensor and DTensor". A
 // unit of its own holds the head under PEFT, and nobody calls it.
 TEST_F(Pytorch, AFusedLossOfAShardedHeadIsRefused) {
-  const Outcome run = workplace_.run(
-      "simulate --cluster h100_sxm --world 4 --seq 128 --peft r=8,targets=all-linear --liger on "
-      "--accelerate " +
-      (source_root / "tests/data/trl/accelerate/fsdp2.yaml").string() + " --model " +
-      (source_root / "examples/models/llama_3_8b").string());
-  EXPECT_EQ(run.code, 2);
-  EXPECT_THAT(run.errors, HasSubstr("a DTensor"));
+  for (const char* offload : {"false", "true"}) {
+    workplace_.write("fsdp.yaml",
+                     std::string("distributed_type: FSDP\nfsdp_config:\n  fsdp_version: 2\n"
+                                 "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
+                                 "  fsdp_offload_params: ") +
+                         offload + "\nmixed_precision: bf16\nnum_machines: 1\nnum_processes: 4\n");
+    const Outcome run = workplace_.run(
+        "simulate --cluster h100_sxm --seq 128 --peft r=8,targets=all-linear --liger on "
+        "--accelerate fsdp.yaml --model " +
+        (source_root / "examples/models/llama_3_8b").string());
+    EXPECT_EQ(run.code, 2);
+    EXPECT_THAT(run.errors, HasSubstr("a DTensor"));
+  }
 }
 
 // The second step of TRL 1.16 on four ranks: tests/data/trl.

@@ -13,27 +13,14 @@
 #include "core/pytorch/runtimes/training/requested_setup.h"
 #include "sim/planner/memory_play.h"
 #include "tests/core/complaint.h"
+#include "tests/sim/recorded_steps.h"
 
 namespace shardscope {
 namespace {
 
-struct Case {
-  JsonValue json;
-  std::string name() const { return json.at("name").string(); }
-};
+using Case = RecordedStep;
 
-std::vector<Case> cases() {
-  const JsonValue file = JsonValue::read_file(SOURCE_ROOT "/tests/data/int8_training/steps.json");
-  std::vector<Case> all;
-  for (std::size_t i = 0; i < file.size(); ++i) all.push_back({file[i]});
-  return all;
-}
-
-Model in_bfloat16(Model model) {
-  model.dtype = Dtype::bfloat16;
-  for (Parameter& parameter : model.parameters) parameter.dtype = Dtype::bfloat16;
-  return model;
-}
+std::vector<Case> cases() { return recorded_steps("int8_training"); }
 
 eager::TrainingSetup setup_of(const Case& recorded, const Model& model) {
   eager::TrainingSetup setup =
@@ -59,7 +46,7 @@ eager::TrainingSetup setup_of(const Case& recorded, const Model& model) {
 /// Bytes of the first step: "forward" and "backward" at most, "gradients" after them.
 std::map<std::string, std::int64_t> peaks_of(const Case& recorded) {
   const JsonValue config = recorded.json.at("config");
-  const Model model = in_bfloat16(model_of_config(config));
+  const Model model = with_dtype(model_of_config(config), Dtype::bfloat16);
   const eager::TrainingSetup setup = setup_of(recorded, model);
   planner::MemoryPlay play({.session = setup.session,
                             .device = eager::kernel_device(setup.session.compute_capability),
@@ -102,7 +89,7 @@ void PrintTo(const Case& recorded, std::ostream* out) { *out << recorded.name();
 TEST(Int8Training, IsOfOneDevice) {
   const Case recorded = cases().front();
   const JsonValue config = recorded.json.at("config");
-  const Model model = in_bfloat16(model_of_config(config));
+  const Model model = with_dtype(model_of_config(config), Dtype::bfloat16);
   eager::TrainingSetup setup = setup_of(recorded, model);
   setup.runtime = eager::requested_setup(model, {.runtime = Runtime::ddp,
                                                  .sharding = ShardingStrategy::no_shard,

@@ -14,21 +14,14 @@
 #include "core/pytorch/engine/kernel_scratch.h"
 #include "core/pytorch/runtimes/training/requested_setup.h"
 #include "sim/planner/memory_play.h"
+#include "tests/sim/recorded_steps.h"
 
 namespace shardscope {
 namespace {
 
-struct Case {
-  JsonValue json;
-  std::string name() const { return json.at("name").string(); }
-};
+using Case = RecordedStep;
 
-std::vector<Case> cases() {
-  const JsonValue file = JsonValue::read_file(SOURCE_ROOT "/tests/data/litgpt/steps.json");
-  std::vector<Case> all;
-  for (std::size_t i = 0; i < file.size(); ++i) all.push_back({file[i]});
-  return all;
-}
+std::vector<Case> cases() { return recorded_steps("litgpt"); }
 
 bool flag(const JsonValue& json, std::string_view key) {
   const auto value = json.find(key);

@@ -14,22 +14,14 @@
 #include "core/pytorch/engine/kernel_scratch.h"
 #include "core/pytorch/runtimes/training/requested_setup.h"
 #include "sim/planner/memory_play.h"
+#include "tests/sim/recorded_steps.h"
 
 namespace shardscope {
 namespace {
 
-struct Case {
-  JsonValue json;
-  std::string name() const { return json.at("name").string(); }
-  bool flag(const char* key) const { return json.at(key).integer() != 0; }
-};
+using Case = RecordedStep;
 
-std::vector<Case> cases() {
-  const JsonValue file = JsonValue::read_file(SOURCE_ROOT "/tests/data/trl/steps.json");
-  std::vector<Case> all;
-  for (std::size_t i = 0; i < file.size(); ++i) all.push_back({file[i]});
-  return all;
-}
+std::vector<Case> cases() { return recorded_steps("trl"); }
 
 std::vector<std::string> blocks_of(const Model& model) {
   std::vector<std::string> names;

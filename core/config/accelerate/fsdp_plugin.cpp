@@ -11,8 +11,20 @@
 #include "core/config/values/python_arithmetic.h"
 #include "core/config/values/python_number.h"
 #include "core/format/python_text.h"
+#include "core/pytorch/plans/transformers_facts.h"
 
 namespace shardscope::accelerate {
+
+std::vector<std::string> split_at_commas(std::string_view text) {
+  std::vector<std::string> parts;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    parts.emplace_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return parts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
 namespace {
 
 using Names = std::span<const std::string_view>;
@@ -153,7 +165,8 @@ class Maker {
     const std::string policy = upper_of(text);
     if (policy == "TRANSFORMER_BASED_WRAP") {
       p_.wrap = WrapPolicy::transformer;
-      if (const auto names = find("TRANSFORMER_CLS_TO_WRAP")) p_.wrap_classes = split(*names);
+      if (const auto names = find("TRANSFORMER_CLS_TO_WRAP"))
+        p_.wrap_classes = split_at_commas(*names);
     } else if (policy == "SIZE_BASED_WRAP") {
       p_.wrap = WrapPolicy::size;
       p_.min_num_params =
@@ -163,17 +176,6 @@ class Maker {
                     {.where = "FSDP_AUTO_WRAP_POLICY",
                      .what = fmt::format("{} is no wrap policy", python_quoted(text)),
                      .way_out = "give TRANSFORMER_BASED_WRAP, SIZE_BASED_WRAP or NO_WRAP"});
-    }
-  }
-
-  /// At commas, nothing trimmed.
-  static std::vector<std::string> split(std::string_view text) {
-    std::vector<std::string> parts;
-    while (true) {
-      const std::size_t comma = text.find(',');
-      parts.emplace_back(text.substr(0, comma));
-      if (comma == std::string_view::npos) return parts;
-      text.remove_prefix(comma + 1);
     }
   }
 
@@ -334,19 +336,16 @@ ConfigValue plugin_fields(const FsdpPlugin& p) {
 }
 
 void set_peft_wrap_policy(FsdpPlugin& plugin, const ModuleTree& tree,
-                          const std::vector<std::string>& no_split_classes) {
-  const std::vector<std::string>& classes = plugin.wrap_classes.value_or(no_split_classes);
-  const auto trains = [&](std::int32_t index) {
-    const TreeParameter& parameter = tree.parameters[static_cast<std::size_t>(index)];
-    return parameter.trainable && parameter.name.ends_with(".weight");
-  };
-  std::set<std::string>& names = plugin.peft_modules.emplace();
-  for (const TreeModule& module : tree.modules) {
-    const bool layer =
-        std::ranges::any_of(classes, [&](const std::string& name) { return module.is(name); });
-    if (layer || (module.children.empty() && std::ranges::any_of(module.parameters, trains)))
-      names.insert(module.name);
-  }
+                          const std::vector<std::string>& classes) {
+  for (const std::string& name : classes)
+    if (!name.empty() && !std::ranges::any_of(tree.modules, [&](const TreeModule& module) {
+          return module.class_name == name;
+        }))
+      throw Refusal("TypeError",
+                    {.where = "FSDP_TRANSFORMER_CLS_TO_WRAP",
+                     .what = fmt::format("PEFT finds no module of class {} in the model", name),
+                     .way_out = "name a class of its layers"});
+  plugin.peft_modules = peft_units(tree, classes);
 }
 
 AutoWrap auto_wrap_of(const FsdpPlugin& plugin) {

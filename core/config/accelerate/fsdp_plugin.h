@@ -55,6 +55,9 @@ FsdpPlugin make_fsdp_plugin(const Environment& environment, bool has_device = tr
 /// of "hybrid_shard_zero2" and "5". Raises ValueError, KeyError.
 std::string sharding_strategy_name(const std::string& text);
 
+/// str.split(","): nothing is trimmed, and "" has one part.
+std::vector<std::string> split_at_commas(std::string_view text);
+
 /// set_mixed_precision("bf16"). Raises ValueError for what is no precision.
 void set_mixed_precision(FsdpPlugin& plugin, std::string_view precision);
 
@@ -63,10 +66,11 @@ void set_mixed_precision(FsdpPlugin& plugin, std::string_view precision);
 void set_auto_wrap_policy(FsdpPlugin& plugin, const ModuleTree& tree,
                           const std::vector<std::string>& no_split_classes);
 
-/// update_fsdp_plugin_peft of transformers' Trainer: layers and leaves that train are units, under
-/// version 1. Source: peft 0.21 utils/other.py; transformers 5.24 distributed/fsdp.py.
+/// update_fsdp_plugin_peft of transformers' Trainer, in the place of set_auto_wrap_policy: layers
+/// of `classes` and leaves that train are units, under version 1. Raises TypeError for a class that
+/// the model has not. Source: transformers 5.24 distributed/fsdp.py.
 void set_peft_wrap_policy(FsdpPlugin& plugin, const ModuleTree& tree,
-                          const std::vector<std::string>& no_split_classes);
+                          const std::vector<std::string>& classes);
 
 /// The fields under the dataclass's names, enums as their names, objects as {"class", fields}.
 ConfigValue plugin_fields(const FsdpPlugin& plugin);

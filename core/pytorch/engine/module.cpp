@@ -61,14 +61,22 @@ Tensor& Module::buffer(std::string_view own_name) {
   return find(*this, buffers, "buffer", own_name);
 }
 
-Tensor whole_parameter(Session& s, Module& module, std::string_view own_name) {
-  const Tensor found = module.parameter(own_name);
-  return module.full_tensor && found ? module.full_tensor(s, found) : found;
+namespace {
+
+bool is_sharded(const Module& module, const Tensor& parameter) {
+  return parameter && module.sharded != nullptr && module.sharded->is_sharded(parameter);
 }
 
-Tensor plain_parameter(Session& s, Module& module, std::string_view own_name) {
+}  // namespace
+
+Tensor whole_parameter(Session& s, Module& module, std::string_view own_name) {
   const Tensor found = module.parameter(own_name);
-  if (whole_parameter(s, module, own_name).is(found)) return found;
+  return is_sharded(module, found) ? module.sharded->full_tensor(s, found) : found;
+}
+
+Tensor plain_parameter(Module& module, std::string_view own_name) {
+  const Tensor found = module.parameter(own_name);
+  if (!is_sharded(module, found)) return found;
   throw Refusal("RuntimeError",
                 {.where = fmt::format("{}.{}", module.name, own_name),
                  .what = "FSDP2 has it sharded here, as a DTensor, and the loss multiplies it with "

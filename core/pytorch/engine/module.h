@@ -28,6 +28,16 @@ struct Arguments {
   const Tensor& operator[](std::size_t i) const { return tensors[i]; }
 };
 
+/// What FSDP2 says of parameters to code that reads them outside of their module's forward.
+class ShardedParameters {
+ public:
+  virtual ~ShardedParameters() = default;
+  /// Whether the parameter is a DTensor now.
+  virtual bool is_sharded(const Tensor& parameter) const = 0;
+  /// DTensor.full_tensor() of one that is.
+  virtual Tensor full_tensor(Session& s, const Tensor& parameter) const = 0;
+};
+
 class Module {
  public:
   using Forward = std::function<Tensors(Session&, Module&, const Arguments&)>;
@@ -64,9 +74,8 @@ class Module {
   std::vector<ForwardHook> forward_hooks;
   /// ZeROOrderedDict: called with a parameter before other code than the module's runtime reads it.
   std::function<void(const Tensor&)> before_read;
-  /// DTensor.full_tensor() of a parameter as it is by now; itself where it is whole. Empty: no
-  /// parameter is ever a DTensor.
-  std::function<Tensor(Session&, const Tensor&)> full_tensor;
+  /// Not owned; null: no parameter is ever a DTensor.
+  const ShardedParameters* sharded = nullptr;
 
   /// By own name; Error if there is none.
   Module& child(std::string_view own_name) const;
@@ -79,7 +88,7 @@ class Module {
 /// The parameter for code that gathers a DTensor by itself.
 Tensor whole_parameter(Session& s, Module& module, std::string_view own_name);
 /// The parameter for code that knows no DTensor: Refusal, as PyTorch raises, where it is one.
-Tensor plain_parameter(Session& s, Module& module, std::string_view own_name);
+Tensor plain_parameter(Module& module, std::string_view own_name);
 
 /// nn.Module._call_impl: hooks and forward. Arguments live until it returns.
 Tensors call(Session& s, Module& module, Arguments arguments);

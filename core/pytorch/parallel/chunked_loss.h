@@ -7,10 +7,12 @@
 
 namespace shardscope::eager::parallel {
 
+inline constexpr int usual_loss_parts = 8;
+
 struct ChunkedLoss {
   Module& head;
   fsdp2::FullySharded* sharded = nullptr;  ///< not owned; null: nothing is sharded
-  int chunks = 8;
+  int chunks = usual_loss_parts;
 };
 
 /// What a rank's batch says: labels and positions (B, T), and how many labels all ranks have.

@@ -81,6 +81,21 @@ std::optional<std::int32_t> find_module(const ModuleTree& tree, std::int32_t mod
 
 bool is_adapted(const ModuleTree& tree) { return find_module(tree, 0, peft_path).has_value(); }
 
+std::set<std::string> peft_units(const ModuleTree& tree, const std::vector<std::string>& classes) {
+  const auto trains = [&](std::int32_t index) {
+    const TreeParameter& parameter = tree.parameters[static_cast<std::size_t>(index)];
+    return parameter.trainable && parameter.name.ends_with(".weight");
+  };
+  std::set<std::string> names;
+  for (const TreeModule& module : tree.modules) {
+    const bool layer =
+        std::ranges::any_of(classes, [&](const std::string& name) { return module.is(name); });
+    if (layer || (module.children.empty() && std::ranges::any_of(module.parameters, trains)))
+      names.insert(module.name);
+  }
+  return names;
+}
+
 TransformersFacts transformers_facts(const Model& model, const ModuleTree& tree) {
   const std::string& prefix = model.base_model_prefix;
   const std::optional<std::int32_t> adapted = find_module(tree, 0, peft_path);

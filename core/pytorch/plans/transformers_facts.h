@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,11 @@ struct TransformersFacts {
 /// Facts of a model of a known family; `tree` is its tree (tree_of).
 TransformersFacts transformers_facts(const Model& model, const ModuleTree& tree);
 
-/// Whether the tree is PeftModel's.
+/// Whether the tree is that of PeftModel around LoraModel.
 bool is_adapted(const ModuleTree& tree);
+/// What PEFT's policy for FSDP1 wraps, by name: modules of `classes`, and leaves whose weight
+/// trains. Source: peft 0.21 utils/other.py, fsdp_auto_wrap_policy.
+std::set<std::string> peft_units(const ModuleTree& tree, const std::vector<std::string>& classes);
 
 /// The module `path` ("decoder.embed_tokens") inside `module`; none if there is no such module.
 std::optional<std::int32_t> find_module(const ModuleTree& tree, std::int32_t module,

@@ -167,7 +167,7 @@ Tensor liger_language_loss(Session& s, Module& module, Tensor hidden, const Tens
   hidden = view(s, hidden, {-1, hidden.size(-1)});
   targets = view(s, targets, {-1});
   return liger_fused_linear_cross_entropy(
-      s, hidden, plain_parameter(s, module.child("lm_head"), "weight"), targets);
+      s, hidden, plain_parameter(module.child("lm_head"), "weight"), targets);
 }
 
 /// QWenLMHeadModel.forward (modeling_qwen.py of Qwen-7B), as transformers' models until 4.30 had
@@ -220,7 +220,7 @@ Module::Forward causal_language_forward(const Context& context, const Module&) {
       Module& head = module.child("lm_head");
       check_head(*context, head, "cut-cross-entropy");
       return root_outputs(
-          cut_cross_entropy(s, alias(s, base[0]), plain_parameter(s, head, "weight"), given.labels),
+          cut_cross_entropy(s, alias(s, base[0]), plain_parameter(head, "weight"), given.labels),
           {}, base);
     }
     if (settings.loss == LanguageLoss::tiled && given.labels) {

@@ -158,11 +158,7 @@ State& FullySharded::fully_shard(const std::vector<Module*>& modules, const Opti
                               [this](const Module& module) { return state_of(module); }));
   State& state = *states_.back();
   for (const Module* module : roots) state_of_[module] = &state;
-  for (Module* module : managed.modules())
-    module->full_tensor = [this](Session& s, const Tensor& tensor) {
-      const Parameter* const sharded = parameter_of(tensor);
-      return sharded == nullptr ? tensor : sharded->full_tensor(s);
-    };
+  for (Module* module : managed.modules()) module->sharded = this;
   std::vector<std::unique_ptr<ParameterGroup>> groups;
   for (const MeshParameters& part : by_mesh(parameters, options))
     groups.push_back(group_of(roots, part, options, comm));
@@ -216,6 +212,14 @@ const Parameter* FullySharded::parameter_of(const Tensor& sharded) const {
       for (const auto& parameter : group->parameters())
         if (parameter->sharded_param().is(sharded)) return parameter.get();
   return nullptr;
+}
+
+bool FullySharded::is_sharded(const Tensor& parameter) const {
+  return parameter_of(parameter) != nullptr;
+}
+
+Tensor FullySharded::full_tensor(Session& s, const Tensor& parameter) const {
+  return parameter_of(parameter)->full_tensor(s);
 }
 
 void FullySharded::reset_sharded_params() {

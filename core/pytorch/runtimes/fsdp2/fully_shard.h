@@ -18,7 +18,7 @@ struct MeshParameters {
 
 /// All that calls of fully_shard made of one model. It must outlive the model's forwards and
 /// backwards.
-class FullySharded {
+class FullySharded final : public ShardedParameters {
  public:
   FullySharded(Session& s, ProcessGroups& groups) : s_(s), groups_(groups) {}
   FullySharded(const FullySharded&) = delete;
@@ -38,6 +38,8 @@ class FullySharded {
   State* state_of(const Module& module) const;
   /// That the tensor is the sharded one of; null: no group manages it.
   const Parameter* parameter_of(const Tensor& sharded) const;
+  bool is_sharded(const Tensor& parameter) const override;
+  Tensor full_tensor(Session& s, const Tensor& parameter) const override;
   const std::vector<std::unique_ptr<State>>& states() const { return states_; }
   /// This process's, in the world.
   int rank() const { return groups_.rank(); }

@@ -27,6 +27,8 @@ fsdp2::ReshardAfterForward reshard_of(const shardscope::ReshardAfterForward& giv
 Fsdp2Setup fsdp2_setup(const shardscope::Model& model, const RuntimeRequest& request) {
   const ModuleTree tree = tree_of(model);
   Fsdp2Setup setup;
+  setup.reshards = request.sharding == ShardingStrategy::full_shard ||
+                   request.sharding == ShardingStrategy::hybrid_shard;
   for (const FullyShardCall& call : fully_shard_calls(model, request)) {
     setup.mesh = call.mesh.replicas > 1 ? std::vector{call.mesh.replicas, call.mesh.shards}
                                         : std::vector{call.mesh.shards};

@@ -139,27 +139,31 @@ std::unique_ptr<ParallelModel> build(Building& b, const Fsdp1Setup& setup) {
                                       .groups = groups_of(b.groups, setup.units)});
 }
 
-std::unique_ptr<ParallelModel> build(Building& b, const Fsdp2Setup& setup) {
+/// Of each call: what is left out of all of them, below `root`.
+fsdp2::Options options_of(const Fsdp2Setup& setup, Module& root) {
+  fsdp2::Options options{.mixed_precision = setup.mixed_precision, .offload = setup.offload};
   std::set<const TensorImpl*> ignored;
-  for (const NamedParameter& p : named_parameters_of(*b.module))
-    if (std::find(setup.ignored_parameters.begin(), setup.ignored_parameters.end(), p.name) !=
-        setup.ignored_parameters.end())
+  for (const NamedParameter& p : named_parameters_of(root))
+    if (std::ranges::find(setup.ignored_parameters, p.name) != setup.ignored_parameters.end())
       ignored.insert(p.tensor().impl());
+  if (!ignored.empty())
+    options.ignored = [ignored](const Tensor& p) { return ignored.contains(p.impl()); };
+  return options;
+}
+
+std::unique_ptr<ParallelModel> build(Building& b, const Fsdp2Setup& setup) {
+  const fsdp2::Options options = options_of(setup, *b.module);
   b.checkpoint();
   std::map<std::string, Module*> modules;
   add_names(*b.module, "", modules);
   std::vector<FullyShardStep> steps;
   for (const Fsdp2Setup::Call& call : setup.calls) {
-    FullyShardStep step{.modules = {},
-                        .options = {.reshard_after_forward = call.reshard_after_forward,
-                                    .mixed_precision = setup.mixed_precision,
-                                    .offload = setup.offload}};
+    FullyShardStep step{.modules = {}, .options = options};
+    step.options.reshard_after_forward = call.reshard_after_forward;
     if (b.float8)
       step.options.gather_extension = [layers = b.float8](const Tensor& parameter) {
         return layers->extension_of(parameter);
       };
-    if (!ignored.empty())
-      step.options.ignored = [ignored](const Tensor& p) { return ignored.contains(p.impl()); };
     for (const std::string& name : call.modules)
       step.modules.push_back(module_named(modules, name));
     steps.push_back(std::move(step));
@@ -366,14 +370,8 @@ std::unique_ptr<ParallelModel> wrapped_reference(Session& s, std::shared_ptr<Mod
   if (fsdp2 == nullptr) return std::make_unique<PlainModel>(std::move(module));
   // prepare_fsdp: one unit, the whole model.
   std::vector<FullyShardStep> steps(1);
-  steps[0].modules = {module.get()};
-  // The plugin's, which only the calls for ends and root do not have.
-  const bool reshards = std::ranges::any_of(fsdp2->calls, [](const Fsdp2Setup::Call& call) {
-    return call.reshard_after_forward == fsdp2::ReshardAfterForward(true);
-  });
-  steps[0].options = {.reshard_after_forward = reshards,
-                      .mixed_precision = fsdp2->mixed_precision,
-                      .offload = fsdp2->offload};
+  steps[0] = {.modules = {module.get()}, .options = options_of(*fsdp2, *module)};
+  steps[0].options.reshard_after_forward = fsdp2->reshards;
   return std::make_unique<Fsdp2Model>(s, std::move(module), groups, fsdp2->mesh, std::move(steps));
 }
 

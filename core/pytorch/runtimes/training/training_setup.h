@@ -12,12 +12,12 @@
 #include "core/pytorch/engine/session.h"
 #include "core/pytorch/plans/fsdp1.h"
 #include "core/pytorch/runtimes/common/float8.h"
-#include "core/pytorch/runtimes/training/int8_training.h"
 #include "core/pytorch/runtimes/ddp/distributed_data_parallel.h"
 #include "core/pytorch/runtimes/deepspeed/settings.h"
 #include "core/pytorch/runtimes/fsdp1/settings.h"
 #include "core/pytorch/runtimes/fsdp2/settings.h"
 #include "core/pytorch/runtimes/training/fine_tuning.h"
+#include "core/pytorch/runtimes/training/int8_training.h"
 #include "core/pytorch/runtimes/training/training_loop.h"
 #include "core/schedule/compile_scope.h"
 
@@ -39,6 +39,7 @@ struct Fsdp2Setup {
   };
   std::vector<int> mesh;  ///< {shards} or {replicas, shards}
   std::vector<Call> calls;
+  bool reshards = true;  ///< reshard_after_forward as it was asked for, of a second model
   fsdp2::MixedPrecisionPolicy mixed_precision;
   std::optional<fsdp2::CpuOffloadPolicy> offload;
   std::vector<std::string> ignored_parameters;  ///< by first name

@@ -1,0 +1,26 @@
+// Cases of tests/data/*/steps.json: steps that PyTorch ran, and the memory that they took.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "core/format/json_reader.h"
+
+namespace shardscope {
+
+struct RecordedStep {
+  JsonValue json;
+  std::string name() const { return json.at("name").string(); }
+  bool flag(const char* key) const { return json.at(key).integer() != 0; }
+};
+
+/// Of `folder` in tests/data.
+inline std::vector<RecordedStep> recorded_steps(const std::string& folder) {
+  const JsonValue file = JsonValue::read_file(SOURCE_ROOT "/tests/data/" + folder + "/steps.json");
+  std::vector<RecordedStep> all;
+  for (std::size_t i = 0; i < file.size(); ++i) all.push_back({file[i]});
+  return all;
+}
+
+}  // namespace shardscope
