@@ -15,7 +15,7 @@ constexpr SampleLengths self_cognition{58.9, 20.3, 32, 131};
 constexpr SampleLengths dpo_emoji{334.0, 162.8, 36, 1801};  // shareAI-Llama3-DPO-zh-en-emoji
 constexpr SampleLengths alpaca_cleaned{170.1, 122.9, 29, 1028};
 /// 500 samples each of alpaca-gpt4-data-zh, alpaca-gpt4-data-en and self-cognition: "Dataset Token
-/// Length" in the public log of such a run, ms-swift 3.8.1.
+/// Length" in the public log of such a run, ms-swift 3.8.1, whose address was not kept.
 constexpr SampleLengths alpaca_gpt4{130.8, 104.0, 29, 550};
 
 /// What each script of the same commit names after --dataset, or a notebook of unslothai/notebooks

@@ -20,7 +20,9 @@ namespace {
 
 using Case = RecordedStep;
 
-std::vector<Case> cases() { return recorded_steps("int8_training"); }
+std::vector<Case> cases() {
+  return recorded_steps(SOURCE_ROOT "/tests/data/int8_training/steps.json");
+}
 
 eager::TrainingSetup setup_of(const Case& recorded, const Model& model) {
   eager::TrainingSetup setup =

@@ -21,7 +21,7 @@ namespace {
 
 using Case = RecordedStep;
 
-std::vector<Case> cases() { return recorded_steps("litgpt"); }
+std::vector<Case> cases() { return recorded_steps(SOURCE_ROOT "/tests/data/litgpt/steps.json"); }
 
 bool flag(const JsonValue& json, std::string_view key) {
   const auto value = json.find(key);

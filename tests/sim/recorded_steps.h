@@ -15,9 +15,8 @@ struct RecordedStep {
   bool flag(const char* key) const { return json.at(key).integer() != 0; }
 };
 
-/// Of `folder` in tests/data.
-inline std::vector<RecordedStep> recorded_steps(const std::string& folder) {
-  const JsonValue file = JsonValue::read_file(SOURCE_ROOT "/tests/data/" + folder + "/steps.json");
+inline std::vector<RecordedStep> recorded_steps(const std::string& path) {
+  const JsonValue file = JsonValue::read_file(path);
   std::vector<RecordedStep> all;
   for (std::size_t i = 0; i < file.size(); ++i) all.push_back({file[i]});
   return all;

@@ -21,7 +21,7 @@ namespace {
 
 using Case = RecordedStep;
 
-std::vector<Case> cases() { return recorded_steps("trl"); }
+std::vector<Case> cases() { return recorded_steps(SOURCE_ROOT "/tests/data/trl/steps.json"); }
 
 std::vector<std::string> blocks_of(const Model& model) {
   std::vector<std::string> names;

@@ -27,7 +27,7 @@ namespace {
 
 using Case = RecordedStep;
 
-std::vector<Case> cases() { return recorded_steps("unsloth"); }
+std::vector<Case> cases() { return recorded_steps(SOURCE_ROOT "/tests/data/unsloth/steps.json"); }
 
 /// What record.py of tests/data/unsloth is told, for one case.
 class Step {

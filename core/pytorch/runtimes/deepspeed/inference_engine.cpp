@@ -24,11 +24,10 @@ InferenceEngine::InferenceEngine(Session& s, ProcessGroups& groups, Module& mode
   for (Module* module : modules_of(model))
     for (const Module::NamedTensor& buffer : module->buffers)
       if (buffer.tensor) buffer.tensor.set_data(to(s, buffer.tensor, {.device = device}));
-  if (settings_.stage < 3)
+  if (settings_.stage < 3) {
     for (const NamedParameter& p : parameters_)
       p.tensor().set_data(
           to(s, detach(s, p.tensor()), {.dtype = settings_.precision, .device = device}));
-  if (settings_.stage < 3) {
     for (const NamedParameter& p : parameters_) broadcast_bytes(s, setup_.group, p.tensor(), 0);
     return;
   }
