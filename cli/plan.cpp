@@ -164,9 +164,9 @@ void take_config(PlanOptions& options) {
   if (!worlds.empty()) options.place.world = worlds.back();
   const std::optional<std::string> cluster =
       options.clusters.empty() ? std::nullopt : std::optional(options.clusters.front());
-  take_recipe_to_plan({options.job, options.sharding, options.pytorch, options.cluster},
-                      options.place, ranks_of_a_node(require_hardware(cluster).profile),
-                      options.output);
+  options.recipe_run = take_recipe_to_plan(
+      {options.job, options.sharding, options.pytorch, options.cluster}, options.place,
+      ranks_of_a_node(require_hardware(cluster).profile), options.output);
 }
 
 ExitCode run_plan(PlanOptions given) {

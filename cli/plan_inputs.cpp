@@ -178,6 +178,7 @@ class Resolver {
     check_exported_batch(inputs);
     set_precisions(inputs);
     if (options_.has_file()) set_given(inputs);
+    if (options_.recipe_run) set_run_of_recipe(inputs);
     set_allocator(inputs);
     inputs.margin = margin_of(options_.margin, profile_.memory);
     inputs.host_memory = host_memory_of(options_);
@@ -319,7 +320,7 @@ class Resolver {
 
   /// All ways have one base. It is loaded as `simulate` loads it where one precision is weighed.
   void set_base_dtype(FineTuningOptions& tuning) const {
-    if (!tuning.peft || tuning.base_dtype || options_.has_file()) return;
+    if (!tuning.peft || tuning.base_dtype || options_.has_file() || options_.recipe_run) return;
     std::vector<TrainingPrecision> precisions = options_.asked_precisions();
     if (precisions.empty()) precisions = {usual_precision()};
     if (precisions.size() == 1) tuning.base_dtype = name_of(loaded_dtype(precisions.front()));
@@ -411,6 +412,27 @@ class Resolver {
     if (!options_.job.batch)
       assumed_.push_back(fmt::format("{} is run with micro-batches of {} sequence{} (--batch)",
                                      inputs.given->name, *job.batch, *job.batch == 1 ? "" : "s"));
+  }
+
+  /// What the tool's own file does with the plan's tokens, on the plan's ranks.
+  void set_run_of_recipe(planner::Inputs& inputs) {
+    const RecipeRun& run = *options_.recipe_run;
+    JobOptions job = run.job;
+    PlaceOptions place = run.place;
+    job.tokens_per_batch = options_.job.tokens_per_batch;
+    job.accumulate.reset();
+    place.world = inputs.question.world;
+    try {
+      inputs.given = planner::Given{.name = run.file,
+                                    .training = resolve_pytorch_scenario({.job = job,
+                                                                          .sharding = run.sharding,
+                                                                          .pytorch = run.pytorch,
+                                                                          .place = place,
+                                                                          .gpu = gpu_of(profile_)})
+                                                    .training};
+    } catch (const Error& error) {
+      assumed_.push_back(fmt::format("{} itself has no place: {}", run.file, error.what()));
+    }
   }
 
   void set_allocator(planner::Inputs& inputs) {

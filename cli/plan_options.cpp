@@ -7,7 +7,6 @@
 
 #include "cli/allocator_option.h"
 #include "cli/lengths_option.h"
-#include "cli/recipe_option.h"
 #include "core/base/error.h"
 
 namespace shardscope {

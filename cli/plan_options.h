@@ -12,6 +12,7 @@
 #include "cli/output_options.h"
 #include "cli/place_options.h"
 #include "cli/pytorch_options.h"
+#include "cli/recipe_option.h"
 #include "cli/sharding_options.h"
 #include "core/pytorch/plans/runtime_request.h"
 #include "core/schedule/strategy.h"
@@ -33,6 +34,7 @@ struct PlanOptions {
   std::optional<double> price;                ///< of one GPU and hour, in whatever currency
   std::vector<std::string> clusters, prices;  ///< as they were given; see by_cluster
   std::optional<double> train_tokens, at_least, deadline_days, budget;
+  std::optional<RecipeRun> recipe_run;  ///< of --config, beside the places
 
   /// What the lists say; empty: not given. Throw Error naming the option.
   std::vector<Runtime> asked_runtimes() const;  ///< without torchtitan

@@ -177,16 +177,22 @@ void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputO
                                recipe.assumed.end());
 }
 
-void take_recipe_to_plan(const JobSettings& settings, PlaceOptions& place, int ranks_of_a_node,
-                         const OutputOptions& output) {
+std::optional<RecipeRun> take_recipe_to_plan(const JobSettings& settings, PlaceOptions& place,
+                                             int ranks_of_a_node, const OutputOptions& output) {
   ShardingOptions& sharding = settings.sharding;
-  if (!sharding.config) return;
+  if (!sharding.config) return std::nullopt;
   // A precision of the command line is a list of those to try.
   JobOptions& job = settings.job;
-  const std::optional<std::string> precision = job.precision, strategy = job.strategy;
-  const std::optional<std::string> mesh = job.mesh;
+  const std::optional<std::string> precision = std::exchange(job.precision, std::nullopt);
+  const std::optional<std::string> strategy = std::exchange(job.strategy, std::nullopt);
+  const std::optional<std::string> mesh = std::exchange(job.mesh, std::nullopt);
   const std::optional<std::int64_t> batch = job.batch;
   take_recipe(settings, place, output);
+  const RecipeRun run{.file = *sharding.config,
+                      .job = job,
+                      .sharding = sharding,
+                      .pytorch = settings.pytorch,
+                      .place = place};
   std::int64_t sequences = job.batch.value_or(1) * job.accumulate.value_or(1);
   if (sharding.recipe) {
     const std::string name = sharding.recipe->name();
@@ -215,6 +221,8 @@ void take_recipe_to_plan(const JobSettings& settings, PlaceOptions& place, int r
   job.batch = batch;
   job.accumulate.reset();
   job.checkpointing.reset();
+  if (!is_recipe || run.sharding.runtime == "torchtitan") return std::nullopt;
+  return run;
 }
 
 }  // namespace shardscope

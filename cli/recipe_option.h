@@ -1,10 +1,16 @@
 // --config: the file of a fine-tuning tool, as if its settings stood on the command line.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "cli/command.h"
+#include "cli/job_options.h"
 #include "cli/job_settings.h"
 #include "cli/output_options.h"
 #include "cli/place_options.h"
+#include "cli/pytorch_options.h"
+#include "cli/sharding_options.h"
 
 namespace shardscope {
 
@@ -15,10 +21,20 @@ void declare_recipe_option(Command& command, ShardingOptions& options);
 /// does with its keys, and what is not modelled. Throws Error with file, line and key.
 void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputOptions& output);
 
+/// The run that a tool makes of its file, in the options of `simulate`.
+struct RecipeRun {
+  std::string file;
+  JobOptions job;
+  ShardingOptions sharding;
+  PytorchOptions pytorch;
+  PlaceOptions place;
+};
+
 /// The same for `plan`, which chooses strategy, batch and checkpointing itself: the tokens of a
 /// step are those of the file where --tokens-per-batch does not say them, on the ranks of `place`,
-/// else of a node.
-void take_recipe_to_plan(const JobSettings& settings, PlaceOptions& place, int ranks_of_a_node,
-                         const OutputOptions& output);
+/// else of a node. Returns the file's own run where its strategy is one that plan can place: not of
+/// a file of accelerate, DeepSpeed or the Trainer, which have options of their own, nor torchtitan.
+std::optional<RecipeRun> take_recipe_to_plan(const JobSettings& settings, PlaceOptions& place,
+                                             int ranks_of_a_node, const OutputOptions& output);
 
 }  // namespace shardscope

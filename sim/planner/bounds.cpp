@@ -655,8 +655,7 @@ Bounds combined(const Choice& choice, const TrialInputs& inputs, const PlainStep
 /// From two numbers of blocks: kernels add up, and the most that activations take is, as a function
 /// of the blocks, convex, so that the line through two points is never above it.
 PlainStep extended_plain_step(const Choice& choice, const TrialInputs& inputs) {
-  const bool can_be_cut = inputs.findings != nullptr && choice.runtime != Runtime::native &&
-                          !inputs.training.fine_tuning;
+  const bool can_be_cut = inputs.findings != nullptr && choice.runtime != Runtime::native;
   const int blocks = can_be_cut ? inputs.findings->shallow().blocks() : 0;
   const auto depths =
       blocks > 0 ? depths_of(blocks, std::max(1, choice.checkpointing.every)) : std::nullopt;

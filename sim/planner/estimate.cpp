@@ -72,8 +72,9 @@ class ShallowTrials {
 
 }  // namespace
 
-double estimate_slack(const Choice& choice) {
+double estimate_slack(const Choice& choice, const Training& training) {
   if (is_rough(choice)) return 0;
+  if (training.fine_tuning) return 0.05;
   return choice.runtime == Runtime::deepspeed ? 0.02 : 0.005;
 }
 
@@ -107,7 +108,7 @@ TrialInputs with_blocks(const TrialInputs& inputs, int blocks) {
   const ShallowModels::Cut& cut = inputs.findings->shallow().with(blocks);
   return {.model = cut.model,
           .config = cut.config,
-          .training = inputs.training,
+          .training = inputs.training.fine_tuning ? cut.training : inputs.training,
           .profile = inputs.profile,
           .costs = inputs.costs,
           .native_target = inputs.native_target,
@@ -124,7 +125,7 @@ std::optional<Trial> estimated(const Choice& choice, const TrialInputs& inputs,
   if (inputs.findings == nullptr || choice.runtime == Runtime::native || is_pipelined(choice))
     return std::nullopt;
   const int blocks = inputs.findings->shallow().blocks();
-  if (blocks == 0 || inputs.training.fine_tuning) return std::nullopt;
+  if (blocks == 0) return std::nullopt;
   // What FSDP1 keeps of one unit is highest at other places in few blocks than in many.
   if (choice.blocks_per_unit == 0 && choice.runtime == Runtime::fsdp1) return std::nullopt;
   Choice base = choice;

@@ -26,7 +26,8 @@ namespace shardscope::planner {
 /// share it. Safe to use from several threads.
 class Findings {
  public:
-  Findings(const Model& model, const JsonValue& config) : shallow_(model, config) {}
+  Findings(const Model& model, const JsonValue& config, const Training& training = {})
+      : shallow_(model, config, training) {}
 
   const ShallowModels& shallow() const { return shallow_; }
 
@@ -119,8 +120,9 @@ inline bool is_rough(const Choice& choice) {
 /// By how much an estimated time may be above the trial's without misleading a search. It may be
 /// far below, where a few blocks wait for other things than many do. DeepSpeed's buckets end at
 /// other places in few blocks than in many: 1.1% is the most that was measured
-/// (docs/measured/2026-11-28_plan_2_cores.md).
-double estimate_slack(const Choice& choice);
+/// (docs/measured/2026-11-28_plan_2_cores.md). Of adapters gradients are so few that DDP's and
+/// DeepSpeed's buckets end elsewhere, and the first block has no gradient of its input: 4.2%.
+double estimate_slack(const Choice& choice, const Training& training);
 
 /// From two numbers of blocks. Of checkpointing every:K what one checkpointed block adds to a few
 /// is added as often as there are such blocks. None where `inputs` has no findings, blocks are not

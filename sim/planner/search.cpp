@@ -289,7 +289,8 @@ class Search {
   /// The least that a trial may come to; the contender may be an estimate.
   std::int64_t least(const Contender& contender) const {
     if (!contender.is_estimate) return sought(contender.trial);
-    return scaled(sought(contender.trial), 1 / (1 + estimate_slack(choices_[contender.choice])));
+    return scaled(sought(contender.trial),
+                  1 / (1 + estimate_slack(choices_[contender.choice], inputs_.training)));
   }
   Marks marks() const {
     Marks result;
@@ -434,7 +435,7 @@ class Search {
   /// far.
   std::optional<Contender> estimate(std::size_t choice) const {
     if (!options_.screen || by_memory()) return std::nullopt;
-    const double slack = estimate_slack(choices_[choice]);
+    const double slack = estimate_slack(choices_[choice], inputs_.training);
     auto trial = estimated(choices_[choice], inputs_, options_.stop);
     if (trial && is_out(*trial, 1 + slack)) {
       trial = estimated(choices_[choice], inputs_, options_.stop, settled_periods);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -73,6 +75,32 @@ Json cut_config(Json config, std::size_t from, std::size_t to) {
   return config;
 }
 
+std::vector<std::string> block_names(const Model& model) {
+  return eager::checkpointing_of(model, {.every = 1}).modules;
+}
+
+Model cut_model(Model model, std::span<const std::string> left_out) {
+  const auto is_cut = [&](std::string_view name) {
+    return std::ranges::any_of(left_out,
+                               [&](const std::string& block) { return is_of(name, block); });
+  };
+  std::erase_if(model.parameters, [&](const Parameter& p) { return is_cut(p.name); });
+  std::erase_if(model.tied, [&](const TiedName& t) { return is_cut(t.later) || is_cut(t.first); });
+  std::erase_if(model.buffers, [&](const ModelBuffer& b) { return is_cut(b.name); });
+  std::erase_if(model.modules, [&](const Module& m) { return is_cut(m.name); });
+  std::erase_if(model.registered_names, [&](const std::string& name) { return is_cut(name); });
+  // They index the parameters of all blocks, and PyTorch's runtimes do not read them.
+  model.stored.clear();
+  model.decoder.reset();
+  return model;
+}
+
+/// The first `blocks` of the model's.
+Model with_first(const Model& model, int blocks) {
+  const std::vector<std::string> names = block_names(model);
+  return cut_model(model, std::span(names).subspan(static_cast<std::size_t>(blocks)));
+}
+
 }  // namespace
 
 std::optional<Depths> depths_of(int blocks, int period, int periods) {
@@ -84,37 +112,26 @@ std::optional<Depths> depths_of(int blocks, int period, int periods) {
   return depths;
 }
 
-ShallowModels::ShallowModels(const Model& model, const JsonValue& config)
-    : model_(model),
-      names_(eager::checkpointing_of(model, {.every = 1}).modules),
-      text_(config.dump()) {
+ShallowModels::ShallowModels(const Model& model, const JsonValue& config, const Training& training)
+    : model_(model), training_(training), text_(config.dump()) {
+  const std::vector<std::string> names = block_names(model);
   const Json json = Json::parse(text_, nullptr, false);
-  if (names_.size() > 1 && json.is_object() && says_depth(json, names_.size()) &&
-      !tells_layers_apart(json) && are_alike(model, names_))
-    blocks_ = static_cast<int>(names_.size());
+  if (names.size() > 1 && json.is_object() && says_depth(json, names.size()) &&
+      !tells_layers_apart(json) && are_alike(model, names))
+    blocks_ = static_cast<int>(names.size());
 }
 
 const ShallowModels::Cut& ShallowModels::with(int blocks) const {
   const std::scoped_lock lock(mutex_);
   std::unique_ptr<Cut>& cut = cuts_[blocks];
   if (cut) return *cut;
-  Model model = model_;
-  const auto is_cut = [&](std::string_view name) {
-    return std::any_of(names_.begin() + blocks, names_.end(),
-                       [&](const std::string& block) { return is_of(name, block); });
-  };
-  std::erase_if(model.parameters, [&](const Parameter& p) { return is_cut(p.name); });
-  std::erase_if(model.tied, [&](const TiedName& t) { return is_cut(t.later) || is_cut(t.first); });
-  std::erase_if(model.buffers, [&](const ModelBuffer& b) { return is_cut(b.name); });
-  std::erase_if(model.modules, [&](const Module& m) { return is_cut(m.name); });
-  std::erase_if(model.registered_names, [&](const std::string& name) { return is_cut(name); });
-  // They index the parameters of all blocks, and PyTorch's runtimes do not read them.
-  model.stored.clear();
-  model.decoder.reset();
-  const Json config =
-      cut_config(Json::parse(text_), names_.size(), static_cast<std::size_t>(blocks));
-  cut = std::make_unique<Cut>(
-      Cut{.model = std::move(model), .config = JsonValue::parse(config.dump(), "config.json")});
+  const Json config = cut_config(Json::parse(text_), static_cast<std::size_t>(blocks_),
+                                 static_cast<std::size_t>(blocks));
+  cut = std::make_unique<Cut>(Cut{.model = with_first(model_, blocks),
+                                  .config = JsonValue::parse(config.dump(), "config.json"),
+                                  .training = training_});
+  if (auto& tuning = cut->training.fine_tuning)
+    tuning->base = std::make_shared<const Model>(with_first(*tuning->base, blocks));
   return *cut;
 }
 

@@ -10,6 +10,7 @@
 
 #include "core/format/json_reader.h"
 #include "core/model/model.h"
+#include "sim/planner/choice.h"
 
 namespace shardscope::planner {
 
@@ -31,7 +32,8 @@ std::optional<Depths> depths_of(int blocks, int period, int periods = 1);
 /// The model cut to fewer blocks, each number of them made once. Safe to use from several threads.
 class ShallowModels {
  public:
-  ShallowModels(const Model& model, const JsonValue& config);
+  /// `training`: whose base, if the model has adapters, is cut with it.
+  ShallowModels(const Model& model, const JsonValue& config, const Training& training = {});
 
   /// 0 where the model cannot be cut: blocks that are not alike, or a config that does not say how
   /// many they are.
@@ -40,13 +42,14 @@ class ShallowModels {
   struct Cut {
     Model model;
     JsonValue config;
+    Training training;
   };
   /// The first `blocks` of them.
   const Cut& with(int blocks) const;
 
  private:
   const Model& model_;
-  std::vector<std::string> names_;
+  const Training training_;
   std::string text_;  ///< of the config
   int blocks_ = 0;
   mutable std::mutex mutex_;

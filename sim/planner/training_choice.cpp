@@ -88,6 +88,12 @@ TrainingPrecision precision_of(const PytorchTraining& training) {
   return TrainingPrecision::fp32;
 }
 
+/// By wrappers, or by transformers itself.
+std::size_t checkpointed_blocks(const eager::TrainingSetup& setup) {
+  if (!setup.checkpointing.modules.empty()) return setup.checkpointing.modules.size();
+  return setup.fine_tuning ? setup.fine_tuning->checkpointed_layers.size() : 0;
+}
+
 }  // namespace
 
 Choice choice_of(const PytorchTraining& training, const Model& model) {
@@ -99,10 +105,10 @@ Choice choice_of(const PytorchTraining& training, const Model& model) {
                                    !std::holds_alternative<eager::DeepSpeedSetup>(setup.runtime),
       .precision = precision_of(training)};
   std::visit([&](const auto& runtime) { read(runtime, training, choice); }, setup.runtime);
-  const std::size_t blocks = eager::checkpointing_of(model, {.every = 1}).modules.size();
-  if (!setup.checkpointing.modules.empty())
-    choice.checkpointing.every = static_cast<int>(std::max<std::size_t>(
-        1, blocks / std::max<std::size_t>(1, setup.checkpointing.modules.size())));
+  if (const std::size_t checkpointed = checkpointed_blocks(setup); checkpointed > 0) {
+    const std::size_t blocks = eager::checkpointing_of(model, {.every = 1}).modules.size();
+    choice.checkpointing.every = static_cast<int>(std::max<std::size_t>(1, blocks / checkpointed));
+  }
   return choice;
 }
 

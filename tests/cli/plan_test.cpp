@@ -783,6 +783,32 @@ TEST_F(Plan, MemoryRanksTheSmallestFirst) {
   EXPECT_LE(candidates[0]["needed_memory_bytes"], candidates[1]["needed_memory_bytes"]);
 }
 
+// The run of the file has the figures of `simulate`, and the tokens of a step follow from it: 2 x 2
+// sequences of 16 tokens on each of 4 ranks. Its base is loaded as config.json says.
+TEST_F(Plan, PlacesTheRunOfAToolsFile) {
+  Json config = Json::parse(small_llama);
+  config["torch_dtype"] = "float32";
+  workplace_.write("config.json", config.dump());
+  workplace_.write("lora.yaml",
+                   "model_name_or_path: somebody/small\nstage: sft\nfinetuning_type: lora\n"
+                   "lora_rank: 8\nlora_target: all\ncutoff_len: 16\nbf16: true\n"
+                   "per_device_train_batch_size: 2\ngradient_accumulation_steps: 2\n");
+  const std::string file = "--config lora.yaml --model config.json --cluster h100_sxm --world 4 ";
+  const Json plan = answer("plan " + file + "--runtime ddp");
+  const Json run = answer("simulate " + file);
+  const Json& given = plan["given"];
+  EXPECT_EQ(plan["tokens_per_batch"], 256);
+  EXPECT_EQ(given["file"], "lora.yaml");
+  EXPECT_EQ(given["text"], "ddp no_shard, batch 2 x 2, checkpointing full, bf16_mixed");
+  EXPECT_EQ(given["step_time_ns"], run["step_time_ns"]);
+  EXPECT_EQ(given["memory"]["peak_allocated_bytes"], run["memory"]["peak_allocated_bytes"]);
+  EXPECT_EQ(given["needed_memory_bytes"], run["needs_bytes"]);
+  // A file that cannot be played leaves the rest of the answer.
+  const Json without = answer("plan " + file + "--runtime ddp --tokens-per-batch 64");
+  EXPECT_TRUE(without["given"].is_null());
+  EXPECT_THAT(without["assumed"].dump(), HasSubstr("lora.yaml itself has no place"));
+}
+
 TEST_F(Plan, TheSameQuestionHasTheSameAnswer) {
   const auto without_time = [&] {
     Json plan = answer(std::string(question) + two_runtimes);

@@ -15,7 +15,7 @@ Bytes usual_margin_of(const HardwareProfile& profile) {
 Basis::Basis(const Inputs& of)
     : inputs(of),
       costs(of.profile),
-      findings(of.model, of.config),
+      findings(of.model, of.config, of.question.training),
       trials{.model = of.model,
              .config = of.config,
              .training = of.question.training,

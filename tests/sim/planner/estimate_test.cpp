@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 
 #include "core/model/huggingface.h"
+#include "core/pytorch/runtimes/training/fine_tuning.h"
+#include "core/pytorch/runtimes/training/requested_setup.h"
 #include "sim/planner/answer/basis.h"
 #include "sim/planner/bounds.h"
 #include "tests/sim/planner/answer/tiny_plan.h"
@@ -41,6 +44,56 @@ class Estimate : public ::testing::Test {
   Basis basis_{inputs_};
 };
 
+/// The same model with adapters, whose base is frozen in bfloat16.
+class EstimateWithAdapters : public Estimate {
+ protected:
+  static Inputs adapted_plan() {
+    Inputs inputs = deep_plan();
+    auto base = std::make_shared<Model>(inputs.model);
+    for (Parameter& parameter : base->parameters) parameter.dtype = Dtype::bfloat16;
+    const eager::FineTuningSetup tuning{.base = base,
+                                        .adapter = LoraConfig{.rank = 16, .all_linear = true}};
+    inputs.model = eager::fine_tuned_model({inputs.config, eager::usual_settings(*base), tuning});
+    inputs.question.training.fine_tuning = tuning;
+    inputs.question.runtimes = {Runtime::fsdp2, Runtime::ddp, Runtime::deepspeed};
+    inputs.question.precisions = {TrainingPrecision::bf16_mixed};
+    return inputs;
+  }
+  Inputs adapted_ = adapted_plan();
+  Basis adapted_basis_{adapted_};
+};
+
+TEST_F(EstimateWithAdapters, IsNoHigherThanItsSlackAllows) {
+  std::vector<Choice> all = choices_of(adapted_, 4).choices;
+  std::erase_if(all, [](const Choice& choice) { return choice.offload != Offload::none; });
+  const TrialInputs& trials = adapted_basis_.trials;
+  int estimates = 0;
+  for (std::size_t i = 0; i < all.size(); i += 19) {
+    const auto estimate = estimated(all[i], trials);
+    if (!estimate) continue;
+    const double most = 1 + estimate_slack(all[i], trials.training);
+    const Trial whole = try_out(all[i], trials);
+    EXPECT_LE(estimate->time.span.seconds(), whole.time.span.seconds() * most) << text_of(all[i]);
+    ++estimates;
+    const auto settled = estimated(all[i], trials, {}, settled_periods);
+    if (!settled) continue;
+    EXPECT_LE(static_cast<double>(settled->needed().count),
+              static_cast<double>(whole.needed().count) * most)
+        << text_of(all[i]);
+  }
+  EXPECT_GT(estimates, 5);
+}
+
+TEST_F(EstimateWithAdapters, BoundsFromFewerBlocksAreNoHigherThanTrials) {
+  const std::vector<Choice> all = choices_of(adapted_, 4).choices;
+  const std::vector<Bounds> bounds = bounds_of(all, adapted_basis_.trials, 0);
+  for (std::size_t i = 0; i < all.size(); i += 41) {
+    const Trial whole = try_out(all[i], adapted_basis_.trials);
+    EXPECT_LE(bounds[i].time, whole.time.span) << text_of(all[i]);
+    EXPECT_LE(bounds[i].memory, whole.needed()) << text_of(all[i]);
+  }
+}
+
 TEST(Depths, AreTwoThatRepeat) {
   EXPECT_EQ(depths_of(32, 1)->few, 2);
   EXPECT_EQ(depths_of(32, 1)->more, 3);
@@ -64,13 +117,15 @@ TEST_F(Estimate, OfNoChoiceIsHigherThanItsSlackAllows) {
     const auto trial = estimated(all[i], basis_.trials);
     if (!trial) continue;
     const Trial whole = try_out(all[i], basis_.trials);
-    EXPECT_LE(trial->time.span.seconds(), whole.time.span.seconds() * (1 + estimate_slack(all[i])))
+    EXPECT_LE(trial->time.span.seconds(),
+              whole.time.span.seconds() * (1 + estimate_slack(all[i], basis_.trials.training)))
         << text_of(all[i]);
     ++estimates;
     const auto settled = estimated(all[i], basis_.trials, {}, settled_periods);
     if (!settled) continue;
     EXPECT_LE(static_cast<double>(settled->needed().count),
-              static_cast<double>(whole.needed().count) * (1 + estimate_slack(all[i])))
+              static_cast<double>(whole.needed().count) *
+                  (1 + estimate_slack(all[i], basis_.trials.training)))
         << text_of(all[i]);
   }
   EXPECT_GT(estimates, 20);
@@ -222,7 +277,7 @@ TEST_F(WideEstimate, OfDeepSpeedIsNoHigherThanItsSlackAllows) {
     if (!trial) continue;
     ++estimates;
     const Trial whole = try_out(all[i], basis_.trials);
-    const double most = 1 + estimate_slack(all[i]);
+    const double most = 1 + estimate_slack(all[i], basis_.trials.training);
     EXPECT_LE(trial->time.span.seconds(), whole.time.span.seconds() * most) << text_of(all[i]);
     EXPECT_LE(static_cast<double>(trial->needed().count),
               static_cast<double>(whole.needed().count) * most)
