@@ -130,8 +130,8 @@ struct Found {
 };
 
 /// named_modules(remove_duplicate) without the root, as they are before anything is replaced.
-void list_modules(Module& module, const std::string& name,
-                  std::unordered_set<const Module*>& seen, std::vector<Found>& found) {
+void list_modules(Module& module, const std::string& name, std::unordered_set<const Module*>& seen,
+                  std::vector<Found>& found) {
   for (std::size_t i = 0; i < module.children.size(); ++i) {
     Module& child = *module.children[i].module;
     if (!seen.insert(&child).second) continue;
