@@ -1,5 +1,7 @@
 // LFM2's mixtures of experts. Source: transformers 5.24, models/lfm2_moe/modeling_lfm2_moe.py and
 // configuration_lfm2_moe.py.
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -11,6 +13,21 @@
 
 namespace shardscope {
 namespace {
+
+/// Before release 5 had the family, transformers' main branch had it (0c9a72e4 of October 2025):
+/// each expert is a module of its own, and the router a linear layer.
+bool has_expert_modules(const Model& model) {
+  return model.transformers == TransformersVersion::v4;
+}
+
+void add_expert_modules(Model& model, const std::string& name, std::int64_t experts,
+                        const FeedForward& expert) {
+  add_linear(model, name + ".gate", {.in = expert.width, .out = experts, .bias = false},
+             expert.standard_deviation);
+  add_module(model, name + ".experts", "Lfm2MoeExpertList");
+  for (std::int64_t i = 0; i < experts; ++i)
+    add_numbered_feed_forward(model, fmt::format("{}.experts.{}", name, i), "Lfm2MoeMLP", expert);
+}
 
 void build_feed_forward(const ConfigReader& config, const std::string& layer,
                         const FeedForward& shape, Model& model) {
@@ -26,6 +43,7 @@ void build_feed_forward(const ConfigReader& config, const std::string& layer,
   if (config.flag("use_expert_bias"))
     model.buffers.push_back(
         {.name = name + ".expert_bias", .shape = {experts}, .dtype = Dtype::float32});
+  if (has_expert_modules(model)) return add_expert_modules(model, name, experts, expert);
   add_packed_experts(model, name + ".experts", {"Lfm2MoeExperts", experts}, expert);
   add_router(model, name + ".gate", {"Lfm2MoeTopKRouter", experts}, expert);
 }
@@ -57,6 +75,16 @@ constexpr std::string_view default_config = R"({
   "rope_parameters": null, "routed_scaling_factor": 1.0, "tie_word_embeddings": true,
   "use_cache": true, "use_expert_bias": true, "vocab_size": 65536})";
 
+/// The same where rotary embeddings stand as release 4 has them.
+constexpr std::string_view default_config_4 = R"({
+  "bos_token_id": 1, "conv_L_cache": 3, "conv_bias": false, "eos_token_id": 2, "hidden_size": 2048,
+  "initializer_range": 0.02, "intermediate_size": 7168, "layer_types": null, "max_position_embeddings": 128000,
+  "model_type": "lfm2_moe", "moe_intermediate_size": 1792, "norm_eps": 1e-05, "norm_topk_prob": true,
+  "num_attention_heads": 32, "num_dense_layers": 2, "num_experts": 32, "num_experts_per_tok": 4,
+  "num_hidden_layers": 32, "num_key_value_heads": 8, "output_router_logits": false, "pad_token_id": 0,
+  "rope_scaling": null, "rope_theta": 1000000.0, "routed_scaling_factor": 1.0, "tie_word_embeddings": true,
+  "use_cache": true, "use_expert_bias": true, "vocab_size": 65536})";
+
 }  // namespace
 
 ModelFamily lfm2_moe_family() {
@@ -65,6 +93,7 @@ ModelFamily lfm2_moe_family() {
           .classes = {"Lfm2MoeForCausalLM", "Lfm2MoeModel"},
           .generating_classes = {"Lfm2MoeForCausalLM"},
           .default_config = default_config,
+          .default_config_4 = default_config_4,
           .rope = RopeKeys{.default_theta = "1000000.0"},
           .construct = construct_lfm2_moe,
           .build = build_lfm2_moe};

@@ -38,6 +38,7 @@ constexpr std::pair<std::string_view, std::string_view> single_bases[] = {
     {"GraniteMoeHybridDecoderLayer", "GradientCheckpointingLayer"},
     {"Lfm2DecoderLayer", "GradientCheckpointingLayer"},
     {"Lfm2MoeDecoderLayer", "GradientCheckpointingLayer"},
+    {"Lfm2MoeExpertList", "ModuleList"},
     {"LlamaDecoderLayer", "GradientCheckpointingLayer"},
     {"MinistralDecoderLayer", "GradientCheckpointingLayer"},
     {"Ministral3DecoderLayer", "GradientCheckpointingLayer"},

@@ -58,6 +58,23 @@ std::int64_t feed_forward_elements(const Settings& s, std::int64_t inner, std::i
   return (columns + inner / ranks) * s.shape.hidden + (s.biases ? columns + s.shape.hidden : 0);
 }
 
+/// Of the adapters of a pair of linear layers, the first divided by columns, the second by rows:
+/// what the other ranks do not divide of an adapter each of them has. Source: ms-swift 3.8.1,
+/// swift/megatron/tuners/lora.py, LoraParallelLinear.update_layer.
+std::int64_t adapter_elements(const Settings& s, std::int64_t columns, std::int64_t rows) {
+  return s.adapters.rank * (s.shape.hidden + columns + rows + s.shape.hidden);
+}
+
+std::int64_t attention_adapters(const Settings& s) {
+  const DecoderShape& shape = s.shape;
+  return adapter_elements(s, (shape.heads + 2 * shape.kv_heads) * shape.head_size / s.tensor,
+                          shape.heads * shape.head_size / s.tensor);
+}
+
+std::int64_t feed_forward_adapters(const Settings& s, std::int64_t inner, std::int64_t ranks) {
+  return adapter_elements(s, (s.gated ? 2 : 1) * inner / ranks, inner / ranks);
+}
+
 std::int64_t norm_elements(const Settings& s) { return (s.layer_norm ? 2 : 1) * s.shape.hidden; }
 
 /// Layers of a stage that have experts: the first ones of the model may have none.
@@ -173,6 +190,15 @@ void keep_experts(const Settings& s, const Sizes& n, std::vector<KeptTensor>& ke
   if (experts.shared > 0) keep_columns(s, n, n.tokens, experts.shared * experts.inner, kept);
 }
 
+/// Of the dropout before each adapter; what it left is the input that a frozen layer need not keep.
+void keep_adapter_masks(const Settings& s, const Sizes& n, bool expert,
+                        std::vector<KeptTensor>& kept) {
+  kept.push_back({"masks of attention's adapters", n.of_rank(n.hidden + n.queries, 1)});
+  const std::int64_t rows = expert ? n.tokens * s.shape.experts.chosen : n.tokens;
+  const std::int64_t inner = expert ? s.shape.experts.inner : s.shape.ffn / n.tensor;
+  kept.push_back({"masks of the feed-forward part's", Bytes{rows * (n.hidden + inner)}});
+}
+
 Bytes sum_of(const std::vector<KeptTensor>& kept, bool with_core) {
   Bytes sum;
   for (const KeptTensor& one : kept)
@@ -273,6 +299,15 @@ HeldParameters held_parameters(const Settings& s, int stage) {
   const std::int64_t embedding = s.padded_vocabulary() / s.tensor * s.shape.hidden;
   if (first) held.shared += embedding + s.position_rows() * s.shape.hidden;
   if (last) held.shared += norm_elements(s) + (s.tied && first ? 0 : embedding);
+  if (s.adapters.rank == 0) return held;
+  held.adapters = (dense + sparse) * attention_adapters(s) +
+                  dense * feed_forward_adapters(s, s.shape.ffn, s.tensor);
+  if (experts.shared > 0)
+    held.adapters += sparse * feed_forward_adapters(s, experts.shared * experts.inner, 1);
+  held.expert_adapters =
+      sparse * feed_forward_adapters(s, experts.inner, 1) * (experts.experts / s.expert);
+  if (s.adapters.trains_embeddings)
+    held.adapters += (first ? embedding : 0) + (last && !(s.tied && first) ? embedding : 0);
   return held;
 }
 
@@ -290,6 +325,7 @@ std::vector<KeptTensor> kept_of_layer(const Settings& settings, bool expert) {
   }
   if (drops_out(settings))
     kept.push_back({"mask of dropout behind the feed-forward part", n.by_tokens(n.hidden, 1)});
+  if (settings.adapters.rank > 0) keep_adapter_masks(settings, n, expert, kept);
   return kept;
 }
 
@@ -312,6 +348,9 @@ ChunkMemory chunk_memory(const Settings& settings, int stage) {
   // Logits live beside the loss's softmax, and so do their gradients.
   memory.in_forward = std::max(memory.in_forward, n.of_rank(words, n.element));
   memory.in_head += n.of_rank(words, n.element);
+  // Megatron-LM core_v0.12.2, fusions/fused_cross_entropy.py: what Inductor makes of
+  // calculate_gradients copies the softmax first.
+  if (settings.compiled_loss) memory.in_head += n.of_rank(words, single);
   return memory;
 }
 
@@ -325,8 +364,9 @@ Bytes unread_gradients(const Settings& s, int rank) {
     last = last || stage + 1 == s.pipeline * s.stages_per_rank;
   }
   std::set<Shape> shapes;
-  if (dense || sparse) shapes = weight_shapes(s, dense, sparse);
-  if (last) shapes.insert(output_weight(s));
+  if ((dense || sparse) && s.adapters.rank == 0) shapes = weight_shapes(s, dense, sparse);
+  if (last && (s.adapters.rank == 0 || s.adapters.trains_embeddings))
+    shapes.insert(output_weight(s));
   Bytes sum;
   for (const auto& [rows, columns] : shapes) sum += Bytes{rows * columns * half};
   return sum;
@@ -343,11 +383,15 @@ StateBytes state_bytes(const Settings& s, int rank) {
       s.distributed_optimizer ? std::max(1, s.data_context() / s.expert) : 1;
   for (int chunk = 0; chunk < s.stages_per_rank; ++chunk) {
     const HeldParameters held = held_parameters(s, chunk * s.pipeline + rank);
-    const std::int64_t elements = held.shared + held.experts;
-    bytes.parameters += Bytes{elements * of_parameter};
-    bytes.gradients += Bytes{elements * of_gradient};
-    bytes.optimizer +=
-        Bytes{held.shared * of_states / shards + held.experts * of_states / expert_shards};
+    const bool frozen = s.adapters.rank > 0;
+    const std::int64_t trained = frozen ? held.adapters : held.shared;
+    const std::int64_t trained_experts = frozen ? held.expert_adapters : held.experts;
+    bytes.parameters +=
+        Bytes{(held.shared + held.experts + held.adapters + held.expert_adapters) * of_parameter};
+    bytes.gradients += Bytes{(trained + trained_experts) * of_gradient};
+    if (!s.optimizer_on_host)
+      bytes.optimizer +=
+          Bytes{trained * of_states / shards + trained_experts * of_states / expert_shards};
     if (s.float8 != Float8::none) bytes.eight_bits += Bytes{2 * held.linear};
   }
   return bytes;

@@ -16,6 +16,8 @@ struct HeldParameters {
   std::int64_t shared = 0;   ///< of all but experts
   std::int64_t experts = 0;  ///< whose gradients are reduced in groups of their own
   std::int64_t linear = 0;   ///< of them all, those of linear layers in blocks
+  /// Beside them, where they do not train: of adapters, and of copies that do.
+  std::int64_t adapters = 0, expert_adapters = 0;
 };
 /// `stage` counts over all ranks. Embedding and output layer are on the first and the last stage,
 /// both of them where they are tied. Source: Megatron-LM core/models/gpt/gpt_model.py,

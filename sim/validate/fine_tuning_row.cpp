@@ -140,7 +140,9 @@ std::vector<FineTuningRow> fine_tuning_rows(const CsvTable& table) {
 
 std::optional<double> measured_tokens_per_s(const FineTuningRow& row) {
   if (row.tokens_per_s) return row.tokens_per_s;
-  if (!row.seq || !row.gpus) return std::nullopt;
+  // How many tokens a step had is not known where samples are shorter.
+  if (!row.seq || !row.gpus || row.notes.find("seq is a cap") != std::string::npos)
+    return std::nullopt;
   const auto length = static_cast<double>(*row.seq);
   if (const auto seconds = number_before(row.notes, "s/it"); seconds && row.micro_batch)
     return static_cast<double>(*row.micro_batch *

@@ -28,7 +28,7 @@ std::vector<FineTuningRow> fine_tuning_rows(const CsvTable& table);
 
 /// Tokens a second of one GPU: as the row has them, or from its notes: "/ 8.4s/it" of 8
 /// micro-batches (grad accumulation 8), or "1,024 samples in 437 s" of all GPUs. None where none of
-/// these stands there.
+/// these stands there, or where the length of the last two is a cap.
 std::optional<double> measured_tokens_per_s(const FineTuningRow& row);
 
 /// "Lightning-AI/litgpt" of "Lightning-AI/litgpt config_hub/finetune/README.md @26857050".

@@ -125,9 +125,19 @@ bool is_adalora(const FineTuningRow& row) { return trained_part(row) == "adalora
 bool is_lora(const FineTuningRow& row) {
   return trained_part(row) == "lora" || trained_part(row) == "qlora" || is_adalora(row);
 }
+/// Files of axolotl at 067b021c with `load_in_8bit: true`, which their rows do not say. Of the
+/// first one experts are modules, whose linear layers bitsandbytes takes.
+bool is_in_8_bits(const FineTuningRow& row) {
+  return holds(row.source, "axolotl") && holds(row.source, "lfm2-8b-a1b-lora");
+}
+bool has_other_experts_in_8_bits(const FineTuningRow& row) {
+  return holds(row.source, "axolotl") &&
+         (holds(row.source, "glm47-flash/lora") || holds(row.source, "kimi-48b-lora"));
+}
+
 bool is_quantized(const FineTuningRow& row) {
   return trained_part(row) == "qlora" || holds(row.precision, "nf4") ||
-         holds(row.precision, "4bit");
+         holds(row.precision, "4bit") || is_in_8_bits(row);
 }
 
 bool stack_is_unsloth(const FineTuningRow& row) {
@@ -135,11 +145,19 @@ bool stack_is_unsloth(const FineTuningRow& row) {
   return stack != nullptr && stack->unsloth;
 }
 
-/// The notes of the rows of examples/mimo and examples/trinity say so, but axolotl's files have the
-/// plug-in commented out ("CCE - N/A as of now").
+/// axolotl's README has had this file's figure since 130ef7c5 (2025-08-15), when the file asked for
+/// chunked_cross_entropy. Cut cross entropy came two months later (ab63b92c).
+bool chunks_cross_entropy(const FineTuningRow& row) {
+  return holds(row.source, "LiquidAI/lfm2-350m-fft");
+}
+
+/// Notes say so of files as they are. Of examples/mimo and examples/trinity the plug-in is
+/// commented out ("CCE - N/A as of now"). The figure of magistral-small-qlora is older (eac4a61f,
+/// 2025-06-12) than the plug-in in its file.
 bool cuts_cross_entropy(const FineTuningRow& row) {
   return holds(row.notes, "cut cross entropy") && !holds(row.source, "examples/mimo/") &&
-         !holds(row.source, "examples/trinity/");
+         !holds(row.source, "examples/trinity/") &&
+         !holds(row.source, "magistral/magistral-small-qlora") && !chunks_cross_entropy(row);
 }
 
 /// axolotl's mistral-small-3.1-24B-lora.yml: sample_packing and pad_to_sequence_len are false.
@@ -148,12 +166,8 @@ bool has_short_samples(const FineTuningRow& row) {
          holds(row.source, "mistral-small-3.1-24B-lora");
 }
 
-/// Files of axolotl at 067b021c with `load_in_8bit: true`, which their rows do not say, and with
-/// experts.
-bool has_experts_in_8_bits(const FineTuningRow& row) {
-  return holds(row.source, "axolotl") &&
-         (holds(row.source, "lfm2-8b-a1b-lora") || holds(row.source, "glm47-flash/lora") ||
-          holds(row.source, "kimi-48b-lora"));
+bool offloads_activations(const FineTuningRow& row) {
+  return holds(row.notes, "activation_offloading");
 }
 
 bool is_packed(const FineTuningRow& row) {
@@ -202,7 +216,8 @@ std::string why_other_method(const FineTuningRow& row) {
   const bool torchao = holds(row.precision, "float8") && stack != nullptr && stack->torchtitan;
   if (holds(row.precision, "FP8") || (holds(row.precision, "float8") && !torchao))
     return "FP8 is not modelled here";
-  if (has_experts_in_8_bits(row)) return "its file loads experts in 8 bits, which is not modelled";
+  if (has_other_experts_in_8_bits(row))
+    return "its file loads experts in 8 bits, which is not modelled";
   if (row.method.ends_with(" GRPO"))
     return "GRPO's generation of completions, on the same GPU, is not modelled";
   if (is_adalora(row) && (stack == nullptr || stack->adalora_rank == 0))
@@ -224,10 +239,16 @@ bool partitions_quantized(const FineTuningRow& row, const FineTuningStack& stack
   return holds(row.strategy, "ZeRO-3") && !is_packed(row) && stack.storage == Dtype::bfloat16;
 }
 
-/// A whole model that Megatron-LM trains with tensor parallelism alone.
+/// "full: 2 * 70GiB 0.61s/it # lora: 2 * 14GiB 0.45s/it": the first figure is the row's.
+bool is_figure_of_whole_model(const FineTuningRow& row) { return holds(row.notes, "\"full: "); }
+
+/// Megatron-LM with tensor or expert parallelism alone trains a whole model, or adapters.
 bool by_megatron(const FineTuningRow& row, const FineTuningStack& stack) {
-  return stack.runs_megatron && row.method == "full" && row.gpus && !holds(row.strategy, "EP=") &&
-         !holds(row.strategy, "PP=") && number_after(row.strategy, "TP=").value_or(0) > 0;
+  const bool divided = number_after(row.strategy, "TP=").value_or(0) > 0 ||
+                       number_after(row.strategy, "EP=").value_or(0) > 0;
+  return stack.runs_megatron && (row.method == "full" || row.method == "lora") && row.gpus &&
+         holds(row.strategy, "Megatron") && divided && !holds(row.strategy, "PP=") &&
+         !holds(row.strategy, "CP=");
 }
 
 std::string why_other_strategy(const FineTuningRow& row, const FineTuningStack& stack) {
@@ -271,6 +292,10 @@ std::string targets_of(const FineTuningRow& row, const FineTuningStack& stack) {
     const std::size_t begin = at + key.size();
     return row.notes.substr(begin, row.notes.find_first_of(" ;", begin) - begin);
   }
+  // lora_target_modules:
+  // 'model.layers.[\d]+.(mlp|cross_attn|self_attn).(up|down|gate|q|k|v|o)_proj', of which LFM2's
+  // layers have three.
+  if (is_in_8_bits(row)) return "q_proj+k_proj+v_proj";
   // peft/utils/constants.py, TRANSFORMERS_MODELS_TO_ADALORA_TARGET_MODULES_MAPPING, of llama.
   if (holds(row.notes, "q,v") || is_adalora(row)) return "q_proj+v_proj";
   if (holds(row.notes, "config_hub/finetune/tiny-llama") ||
@@ -326,22 +351,50 @@ std::optional<SampleLengths> shorter_samples(const FineTuningRow& row) {
   return holds(row.notes, "seq is a cap") ? sample_lengths(row.source) : std::nullopt;
 }
 
-/// What ms-swift gives Megatron-LM, and its examples with tensor parallelism: --sequence_parallel.
-megatron::Settings megatron_settings(const FineTuningRow& row, const JsonValue& config) {
-  megatron::Settings settings;
+/// "max_steps 60; grad_accum 4" of the notes; else as many as ms-swift's scripts take samples.
+int micro_batches_of_run(const FineTuningRow& row) {
+  constexpr int usual = 1000;
+  const auto steps = number_after(row.notes, "max_steps ");
+  const auto of_step = number_after(row.notes, "grad_accum ");
+  return steps && of_step && *steps > 0 && *of_step > 0 ? std::min(*steps * *of_step, usual)
+                                                        : usual;
+}
+
+/// padding_free: samples of a micro-batch stand behind each other, and none is filled up. The
+/// longest micro-batch of the run counts.
+void take_tokens(const FineTuningRow& row, megatron::Settings& settings) {
   settings.shape.seq = *row.seq;
+  settings.micro_batch = *row.micro_batch;
+  const auto samples = shorter_samples(row);
+  if (!samples) return;
+  settings.shape.seq =
+      greatest_sum(*samples, row.seq, settings.micro_batch, micro_batches_of_run(row));
+  settings.micro_batch = 1;
+}
+
+/// What ms-swift gives Megatron-LM, and its examples with tensor parallelism: --sequence_parallel.
+megatron::Settings megatron_settings(const FineTuningRow& row, const FineTuningStack& stack,
+                                     const JsonValue& config) {
+  megatron::Settings settings;
+  take_tokens(row, settings);
   megatron::take_model(config, settings);
   settings.world = static_cast<int>(*row.gpus);
-  settings.tensor = *number_after(row.strategy, "TP=");
+  settings.tensor = number_after(row.strategy, "TP=").value_or(1);
+  settings.expert = number_after(row.strategy, "EP=").value_or(1);
   settings.sequence_parallel = settings.tensor > 1;
   settings.distributed_optimizer = true;
-  settings.micro_batch = *row.micro_batch;
+  settings.optimizer_on_host = holds(row.source, "offload");  // --optimizer_cpu_offload true
   settings.global_batch = 2 * settings.micro_batch * settings.data();
   settings.attention = megatron::Attention::flash;
-  settings.fused_loss = false;  // cross_entropy_fusion_impl: native
+  settings.compiled_loss = true;  // --cross_entropy_loss_fusion true; cross_entropy_fusion_impl
   settings.recompute = holds(row.checkpointing, "full")        ? megatron::Recompute::full
                        : holds(row.checkpointing, "selective") ? megatron::Recompute::selective
                                                                : megatron::Recompute::none;
+  if (row.method == "lora" && !is_figure_of_whole_model(row))
+    settings.adapters = {.rank = rank_of(row, stack),
+                         // --modules_to_save word_embeddings output_layer
+                         .trains_embeddings = holds(row.source, "lora/loss_scale") ||
+                                              holds(row.source, "lora/new_special_tokens")};
   megatron::check(settings, {.otherwise = "the row"});
   return settings;
 }
@@ -354,6 +407,7 @@ Quantization quantization_of(const FineTuningRow& row, const FineTuningStack& st
   if (is_packed(row))
     return {.kind = holds(row.model, "AWQ") ? QuantizationKind::awq : QuantizationKind::gptq,
             .compute_dtype = Dtype::float16};
+  if (is_in_8_bits(row)) return {.kind = QuantizationKind::int8};
   return {.kind = QuantizationKind::nf4,
           .double_quantization = stack.double_quantization || holds(row.precision, "nf4-dq"),
           .compute_dtype = stack.unsloth ? dtype_of_base(row) : Dtype::bfloat16,
@@ -442,7 +496,7 @@ class Builder {
     assumed.push_back(fmt::format("as {} trains ({})", stack_.repository, stack_.document));
     if (by_megatron(row_, stack_)) {
       result_.training.setup.world = static_cast<int>(*row_.gpus);
-      result_.megatron = megatron_settings(row_, result_.config);
+      result_.megatron = megatron_settings(row_, stack_, result_.config);
       return std::move(result_);
     }
     result_.loads_in_shards =
@@ -505,8 +559,11 @@ class Builder {
     if (checkpoints(row_, stack_)) tuning.checkpointed_layers = blocks_of(base_);
     tuning.input_gradients = checkpoints(row_, stack_);
     if (stack_.unsloth) tuning.unsloth = unsloth_settings(tuning);
+    // axolotl's activation_offloading wraps the layers itself, without reentrant checkpoints, with
+    // which Gemma 4 is not simulated.
     tuning.checkpointing.reentrant = stack_.unsloth || holds(row_.checkpointing, "(reentrant)") ||
-                                     (stack_.reentrant && !is_recent(row_, stack_));
+                                     (stack_.reentrant && !is_recent(row_, stack_) &&
+                                      !offloads_activations(row_) && base_.family != "gemma4_text");
     return tuning;
   }
 
@@ -574,16 +631,14 @@ class Builder {
     }
   }
 
-  /// The caching allocator keeps what no later length fits into: micro-batches of samples of
-  /// several lengths are played.
+  /// The caching allocator keeps what no later length fits into.
   void set_lengths() {
-    constexpr int micro_batches = 32;
     eager::TrainingSettings& loop = setup().loop;
     if (const auto samples = shorter_samples(row_)) {
-      loop.micro_batches = micro_batches;
       const std::int64_t sequences = loop.batch * (learns_preferences(row_) ? 2 : 1);
-      loop.lengths = drawn_lengths(*samples, row_.seq, sequences, micro_batches);
-      loop.length = *std::ranges::max_element(loop.lengths);
+      loop.lengths = growing_lengths(*samples, row_.seq, sequences, micro_batches_of_run(row_));
+      loop.micro_batches = static_cast<int>(loop.lengths.size());
+      loop.length = loop.lengths.back();
       result_.training.assumed.emplace_back("lengths drawn as the data are said to have them");
       return;
     }
@@ -627,6 +682,12 @@ class Builder {
     if (stack_.flash_for_eager && !setup().model.has_sdpa)
       setup().model.attention = eager::AttentionImplementation::flash;
     setup().model.traced_without_masks = stack_.traced_without_masks;
+    constexpr int parts = 8;  // CEWithChunkedOutputLoss's default, of torchtune and of axolotl
+    if (chunks_cross_entropy(row_)) {
+      // Packed samples make one sequence of a micro-batch, whose parts are views.
+      setup().model.logit_chunks = parts;
+      loop.length *= std::exchange(loop.batch, 1);
+    }
     if (cuts_cross_entropy(row_))
       setup().model.loss = eager::LanguageLoss::cut;
     else if (!is_recent(row_, stack_))
@@ -642,12 +703,8 @@ class Builder {
         loop.optimizer.bitsandbytes = eager::BitsAndBytesOptimizer{.bits = 32, .paged = true};
     }
     loop.steps_in_backward = ablation_step(row_) >= steps_in_backward_from && !is_lora(row_);
-    loop.offloads_activations =
-        ablation_step(row_) >= offloads_from || holds(row_.notes, "activation_offloading");
-    if (ablation_step(row_) >= chunks_from) {
-      constexpr int chunks = 8;  // CEWithChunkedOutputLoss's default
-      setup().model.logit_chunks = loop.loss_chunks = chunks;
-    }
+    loop.offloads_activations = ablation_step(row_) >= offloads_from || offloads_activations(row_);
+    if (ablation_step(row_) >= chunks_from) setup().model.logit_chunks = loop.loss_chunks = parts;
     if (learns_preferences(row_)) {
       loop.loss = eager::LossPlace::after_model;
       loop.objective = eager::Objective::preference;

@@ -108,6 +108,7 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .double_quantization = true,
       .storage = Dtype::bfloat16,
       .flash_for_eager = true,      // gpt-oss: attn_implementation, FlashAttention 3 of the Hub
+      .reentrant = true,            // utils/config/__init__.py, normalize_config
       .expandable_segments = true,  // utils/__init__.py, set_pytorch_cuda_alloc_conf
       .reduces_every_micro_batch = true},  // its FSDP2 examples are of August 2025
      {.repository = "pytorch/torchtune",
@@ -148,6 +149,7 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .rank = 16,
       .model = unsloth_form,
       .double_quantization = true,
+      .expandable_segments = true,  // unsloth/__init__.py, from spring 2024 on
       .micro_batches = 4,
       .unsloth = true},
      {.repository = "unslothai/unsloth",
@@ -155,6 +157,7 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .rank = 32,
       .model = unsloth_form,
       .double_quantization = true,
+      .expandable_segments = true,
       .unsloth = true}}};
 
 }  // namespace

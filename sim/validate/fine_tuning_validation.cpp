@@ -117,7 +117,9 @@ void predict_with_megatron(const FineTuningScenario& scenario, ValidatedFineTuni
     result.fits = result.fits && stage.summary.fits;
     result.predicted = std::max(*result.predicted, peak_of(stage.summary, result.kind));
   }
-  result.predicted_rate = rate_of(stages.front().summary, scenario);
+  // The time of adapters is not known here.
+  if (scenario.megatron->adapters.rank == 0)
+    result.predicted_rate = rate_of(stages.front().summary, scenario);
 }
 
 FineTuningRow as_run(FineTuningRow row) {

@@ -325,8 +325,9 @@ std::optional<KnownModel> known_model(std::string_view name, const KnownModelFor
   for (const PublishedShape& shape : shapes) {
     if (text.find(shape.name) == std::string::npos) continue;
     JsonValue config = JsonValue::parse(config_of(shape, form), "shape");
-    // Until January 2026 AFMoE ran from the models' own repositories, under transformers 4.
-    const bool own_file = shape.family == "afmoe";
+    // Until January 2026 AFMoE ran from the models' own repositories, under transformers 4. LFM2's
+    // mixture has run in a main branch before release 5.
+    const bool own_file = shape.family == "afmoe" || shape.family == "lfm2_moe";
     Model model = model_of_config(
         config, {.transformers = own_file ? TransformersVersion::v4 : TransformersVersion::v5});
     return KnownModel{

@@ -22,6 +22,18 @@ std::optional<SampleLengths> sample_lengths(std::string_view source);
 /// `cap`. The same for the same arguments.
 std::vector<std::int64_t> drawn_lengths(const SampleLengths& samples,
                                         std::optional<std::int64_t> cap, std::int64_t sequences,
-                                        int micro_batches);
+                                        int micro_batches, std::uint32_t order = 1);
+
+/// Of a run of such micro-batches those that are longer than all before them. What the caching
+/// allocator keeps grows with these alone: a longer one finds no block that is large enough. Of 101
+/// orders that one whose lengths have the median sum.
+std::vector<std::int64_t> growing_lengths(const SampleLengths& samples,
+                                          std::optional<std::int64_t> cap, std::int64_t sequences,
+                                          int micro_batches);
+
+/// Tokens of the longest of `micro_batches` micro-batches of `sequences` such samples each, without
+/// padding: of 101 orders the median.
+std::int64_t greatest_sum(const SampleLengths& samples, std::optional<std::int64_t> cap,
+                          std::int64_t sequences, int micro_batches);
 
 }  // namespace shardscope

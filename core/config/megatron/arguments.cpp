@@ -470,8 +470,8 @@ class Reader {
     if (!format.empty() && (recipe == "blockwise" || recipe == "mxfp8"))
       assume(fmt::format("FP8 scaling of whole tensors in the place of {}", recipe));
     s.fused_accumulation = !is_on("no-gradient-accumulation-fusion");
-    const bool fused = is_on("cross-entropy-loss-fusion");
-    if (choice("cross-entropy-fusion-impl", "native", {"native", "te"}) == "te" && fused)
+    s.compiled_loss = is_on("cross-entropy-loss-fusion");
+    if (choice("cross-entropy-fusion-impl", "native", {"native", "te"}) == "te" && s.compiled_loss)
       problem("cross-entropy-fusion-impl",
               "Megatron-LM refuses Transformer Engine's fused cross entropy",
               "give --cross-entropy-fusion-impl native, or leave --cross-entropy-loss-fusion out");

@@ -26,6 +26,13 @@ enum class Float8 : std::uint8_t { none, delayed, current };
 /// How tokens know their place.
 enum class Positions : std::uint8_t { learned, rotary, none };
 
+/// Low-rank adapters beside all linear layers of blocks, of a base that does not train.
+struct Adapters {
+  std::int64_t rank = 0;           ///< 0: the model itself trains
+  bool trains_embeddings = false;  ///< copies of embedding and output layer train beside them
+  bool operator==(const Adapters&) const = default;
+};
+
 /// Defaults are those of Megatron-LM's arguments, unless something else is said.
 struct Settings {
   DecoderShape shape;  ///< its vocabulary as the tokenizer has it, its `seq` of the whole sequence
@@ -51,6 +58,7 @@ struct Settings {
   bool sequence_parallel = false;
   bool overlaps_tensor = false;  ///< tp_comm_overlap
   bool distributed_optimizer = false;
+  bool optimizer_on_host = false;  ///< optimizer_cpu_offload of all; known to what a rank holds
   bool overlaps_gradients = false, overlaps_parameters = false;
   Dtype gradients = Dtype::float32;  ///< kept and reduced
   bool pads_experts = false;         ///< moe_pad_expert_input_to_capacity
@@ -65,8 +73,10 @@ struct Settings {
   Attention attention = Attention::engine;
   Dtype parameters = Dtype::bfloat16;  ///< or float16, float32
   bool fused_accumulation = true;      ///< products of weights' gradients add them up
-  bool fused_loss = false;  ///< Transformer Engine's cross entropy, of versions that take it
+  bool fused_loss = false;     ///< Transformer Engine's cross entropy, of versions that take it
+  bool compiled_loss = false;  ///< cross_entropy_loss_fusion of the kind "native"
   Float8 float8 = Float8::none;
+  Adapters adapters = {};  ///< known to what a rank holds; times are those of whole training
 
   /// Ranks that have the same part of the model, those of one sequence counted in.
   int data_context() const { return world / (tensor * pipeline); }

@@ -111,6 +111,38 @@ TEST(MegatronStage, KeepsLogitsInFloat32Last) {
   EXPECT_EQ(megatron::chunk_memory(s, 1).head.count, (4 * sbh(s) + 2 * logits) / 2);
 }
 
+// torch 2.15's Inductor was given calculate_gradients of Megatron-LM core_v0.12.2,
+// fusions/fused_cross_entropy.py: its code allocates a copy in float32 beside the gradients.
+TEST(MegatronStage, CopiesTheSoftmaxWhereTheLossIsCompiled) {
+  Settings s = gpt(4, 2048, 16);
+  const std::int64_t logits = s.shape.seq * s.micro_batch * s.padded_vocabulary();
+  const std::int64_t before = megatron::chunk_memory(s, 0).in_head.count;
+  s.compiled_loss = true;
+  EXPECT_EQ(megatron::chunk_memory(s, 0).in_head.count - before, 4 * logits);
+}
+
+// A rank of 8 on two tensor-parallel ranks: of a layer's products from 1,024 to 1,536 columns, from
+// 512 rows to 1,024, from 1,024 to 2,048 and from 2,048 to 1,024: 8 x (4 x 1,024 + 1,536 + 512 +
+// 2 x 2,048) elements. 18 bytes of each, and 2 of the model's own.
+TEST(MegatronStates, OfAdaptersAreFew) {
+  Settings s = gpt(2, 1024, 16);
+  s.tensor = s.world = 2;
+  const std::int64_t whole = megatron::held_parameters(s, 0).shared;
+  EXPECT_GT(megatron::unread_gradients(s, 0).count, 0);
+  s.adapters.rank = 8;
+  const std::int64_t adapters = 2 * 8 * (4 * 1024 + 1536 + 512 + 2 * 2048);
+  EXPECT_EQ(megatron::held_parameters(s, 0).adapters, adapters);
+  const megatron::StateBytes bytes = megatron::state_bytes(s, 0);
+  EXPECT_EQ(bytes.parameters.count, 2 * (whole + adapters));
+  EXPECT_EQ(bytes.gradients.count, 4 * adapters);
+  EXPECT_EQ(bytes.optimizer.count, 12 * adapters);
+  EXPECT_EQ(megatron::unread_gradients(s, 0).count, 0);
+  s.adapters.trains_embeddings = true;
+  EXPECT_EQ(megatron::held_parameters(s, 0).adapters, adapters + 1024 * s.padded_vocabulary() / 2);
+  s.optimizer_on_host = true;
+  EXPECT_EQ(megatron::state_bytes(s, 0).optimizer.count, 0);
+}
+
 // megatron/training/theoretical_memory_usage.py: 18 bytes an element, 6 + 12 / d with the
 // distributed optimizer over d ranks. docs: 16 of float32; 20 of float16 less its passing copy of
 // gradients, 4.

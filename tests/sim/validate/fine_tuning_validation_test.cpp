@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -44,6 +45,8 @@ TEST(FineTuningRow, TakesTokensASecondFromTheNotes) {
   ASSERT_TRUE(answer);
   EXPECT_NEAR(*answer, 2399.49, 0.01);
   EXPECT_FALSE(rate("a/b,m,lora,bf16,1,A100,single device,1,2048,on,,1,device,no rate"));
+  EXPECT_FALSE(
+      rate("a/b,m,lora,bf16,1,A100,single device,8,2048,on,,1,device,5.1s/it; seq is a cap"));
 }
 
 // Sums over the safetensors of each repository on the Hub.
@@ -282,6 +285,7 @@ TEST(FineTuningScenario, TrainsAsUnslothDoes) {
   EXPECT_TRUE(setup.fine_tuning->quantization->double_quantization);
   EXPECT_EQ(setup.forward_autocast, Dtype::float16);
   EXPECT_TRUE(setup.loop.scales_loss);
+  EXPECT_TRUE(scenario.training.allocator.expandable_segments);
 }
 
 std::int64_t trained_elements(const FineTuningScenario& scenario) {
@@ -315,8 +319,8 @@ TEST(FineTuningScenario, FollowsTheFilesOfAxolotl) {
   EXPECT_EQ(mimo.training.setup.model.loss, eager::LanguageLoss::upcast);
   EXPECT_TRUE(mimo.training.allocator.expandable_segments);
   EXPECT_EQ(why_not_predicted(row_of(
-                "axolotl-ai-cloud/axolotl examples/LiquidAI/lfm2-8b-a1b-lora.yaml,LFM2-8B-A1B,lora,"
-                "bf16,1,48GB GPU,single device,4,4096,on,adamw_torch_fused,16.2,VRAM,lora_r 32")),
+                "axolotl-ai-cloud/axolotl examples/glm47-flash/lora.yaml,GLM-4.7-Flash,lora,bf16,1,"
+                "80GB GPU,single device,2,2048,on,adamw_torch_8bit,40,VRAM,lora_r 32")),
             "its file loads experts in 8 bits, which is not modelled");
   // Its trinity-nano-preview-qlora.yaml of December 2025 trusts the model's own file, whose 54
   // layers of a mixture have 128 experts in modules of their own.
@@ -335,6 +339,69 @@ TEST(FineTuningScenario, FollowsTheFilesOfAxolotl) {
                 "Mistral-Small-3.1-24B-Instruct-2503,lora,bf16,1,unstated,single device,2,2048,on,"
                 "adamw_bnb_8bit,29.4,VRAM,lora_r 32")),
             "samples are shorter than the stated length, by how much is not stated");
+}
+
+// lfm2-8b-a1b-lora.yaml loads in 8 bits and names q, k and v of six attention layers: 6 x 32 x
+// (2,048 + 2,048 + 2 x (2,048 + 512)) trained elements. Three layers each of 32 experts in 22
+// blocks are linear.
+TEST(FineTuningScenario, LoadsExpertsThatAreModulesIn8Bits) {
+  const FineTuningScenario scenario = fine_tuning_scenario(row_of(
+      "axolotl-ai-cloud/axolotl examples/LiquidAI/lfm2-8b-a1b-lora.yaml,LFM2-8B-A1B,lora,bf16,1,"
+      "48GB GPU,single device,4,4096,on,adamw_torch_fused,16.2,VRAM,lora_r 32"));
+  EXPECT_EQ(trained_elements(scenario), 1'769'472);
+  EXPECT_EQ(std::ranges::count_if(scenario.model.parameters,
+                                  [](const Parameter& p) {
+                                    return p.dtype == Dtype::int8 &&
+                                           p.name.find(".experts.") != p.name.npos;
+                                  }),
+            22 * 32 * 3);
+  EXPECT_TRUE(scenario.training.setup.fine_tuning->checkpointing.reentrant);
+}
+
+// Figures that are older than the plug-in in their file. Four packed samples of 4,096 tokens are
+// one of 16,384, whose logits axolotl cut into 8.
+TEST(FineTuningScenario, TakesAxolotlsFilesAsTheyWereMeasured) {
+  const auto training = [](const char* file, const char* model, const char* method) {
+    return fine_tuning_scenario(
+               row_of(std::string("axolotl-ai-cloud/axolotl examples/") + file + "," + model + "," +
+                      method +
+                      ",1,48GB GPU,single device,4,4096,on,adamw_torch_fused,25,VRAM,"
+                      "lora_r 32; cut cross entropy"))
+        .training.setup;
+  };
+  const auto chunked = training("LiquidAI/lfm2-350m-fft.yaml", "LFM2-350M", "full,bf16");
+  EXPECT_EQ(chunked.model.logit_chunks, 8);
+  EXPECT_EQ(chunked.loop.loss, eager::LossPlace::in_model);
+  EXPECT_EQ(chunked.loop.batch, 1);
+  EXPECT_EQ(chunked.loop.length, 16'384);
+  const auto whole =
+      training("magistral/magistral-small-qlora.yaml", "Magistral-Small-2506", "qlora,bf16 + 4bit");
+  EXPECT_EQ(whole.model.loss, eager::LanguageLoss::upcast);
+}
+
+// Two samples of 550 tokens at most stand behind each other; the dense script's comment has whole
+// training first. Experts get adapters, too; loss_scale.sh trains embedding and output layer.
+TEST(FineTuningScenario, TrainsAdaptersWithMegatron) {
+  const auto settings = [](const char* script, const char* fields, const char* notes) {
+    return *fine_tuning_scenario(row_of(std::string("modelscope/ms-swift examples/megatron/lora/") +
+                                        script + "," + fields +
+                                        ",recompute full,adamw default,60,device," + notes))
+                .megatron;
+  };
+  const auto dense =
+      settings("dense.sh", "Qwen2.5-7B-Instruct,lora,bfloat16,2,unstated,Megatron TP=2,2,2048",
+               "\"comment \"\"full: 2 * 70GiB # lora: 2 * 14GiB\"\"; seq is a cap\"");
+  EXPECT_EQ(dense.adapters.rank, 0);
+  EXPECT_EQ(dense.micro_batch, 1);
+  EXPECT_GT(dense.shape.seq, 550);
+  EXPECT_LE(dense.shape.seq, 2 * 550);
+  const auto sparse =
+      settings("loss_scale.sh", "Qwen3-30B-A3B,lora,bfloat16,2,unstated,Megatron EP=2,8,2048",
+               "seq is a cap");
+  EXPECT_EQ(sparse.adapters, (megatron::Adapters{.rank = 8, .trains_embeddings = true}));
+  EXPECT_EQ(sparse.expert, 2);
+  EXPECT_EQ(sparse.tensor, 1);
+  EXPECT_TRUE(sparse.compiled_loss);
 }
 
 // Each row of torchtune's table turns one more setting on: the fourth has compiled layers and loss,
@@ -494,6 +561,19 @@ TEST(SampleLengths, AreDrawnWithTheirMean) {
   EXPECT_GT(mean(drawn_lengths(samples, {}, 4, 1000)), 1.4 * 170.1);
   const auto cut = drawn_lengths(samples, 200, 1, 4000);
   EXPECT_EQ(*std::ranges::max_element(cut), 200);
+}
+
+// Those that are longer than all before them; samples that are all equal grow once. Four of them
+// have 400 tokens.
+TEST(SampleLengths, GrowWithTheLongestSoFar) {
+  const SampleLengths samples{.mean = 170.1, .deviation = 122.9, .least = 29, .greatest = 1028};
+  const auto lengths = growing_lengths(samples, 900, 2, 240);
+  EXPECT_EQ(std::ranges::adjacent_find(lengths, std::greater_equal<>()), lengths.end());
+  EXPECT_LE(lengths.back(), 900);
+  EXPECT_GT(lengths.size(), 2U);
+  const SampleLengths equal{.mean = 100, .deviation = 0, .least = 1, .greatest = 1000};
+  EXPECT_EQ(growing_lengths(equal, {}, 4, 100), (std::vector<std::int64_t>{100}));
+  EXPECT_EQ(greatest_sum(equal, {}, 4, 100), 400);
 }
 
 TEST(SampleLengths, AreKnownByScript) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "core/base/error.h"
@@ -129,12 +130,11 @@ struct Found {
 };
 
 /// named_modules(remove_duplicate) without the root, as they are before anything is replaced.
-void list_modules(Module& module, const std::string& name, std::vector<const Module*>& seen,
+void list_modules(Module& module, const std::string& name, std::unordered_set<const Module*>& seen,
                   std::vector<Found>& found) {
   for (std::size_t i = 0; i < module.children.size(); ++i) {
     Module& child = *module.children[i].module;
-    if (std::find(seen.begin(), seen.end(), &child) != seen.end()) continue;
-    seen.push_back(&child);
+    if (!seen.insert(&child).second) continue;
     const std::string full =
         name.empty() ? module.children[i].name : name + "." + module.children[i].name;
     found.push_back({full, &module, i});
@@ -144,7 +144,7 @@ void list_modules(Module& module, const std::string& name, std::vector<const Mod
 
 std::vector<Found> modules_below(Module& root) {
   std::vector<Found> found;
-  std::vector<const Module*> seen;
+  std::unordered_set<const Module*> seen;
   list_modules(root, "", seen, found);
   return found;
 }

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/pytorch/engine/aten/indexing.h"
 #include "core/pytorch/engine/aten/selection.h"
 #include "core/pytorch/engine/aten/softmax.h"
@@ -118,6 +119,11 @@ Module::Forward attention(const Context& context, const Module& owner) {
   const KeySharing sharing = sharing_of(config, layer);
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const Given given(arguments);
+    if (!given.shared && (sharing.reads || sharing.stores))
+      throw Error({.where = "use_reentrant",
+                   .what = "Gemma 4's layers pass keys and values to each other, which reentrant "
+                           "checkpoints are not simulated with",
+                   .way_out = "take checkpoints that are not reentrant"});
     const Dims sizes{given.hidden.size(0), given.hidden.size(1), -1, head};
     Tensor query = view(s, call_one(s, module.child("q_proj"), {given.hidden}), sizes);
     query = call_one(s, module.child("q_norm"), {query});

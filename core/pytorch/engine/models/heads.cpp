@@ -6,6 +6,7 @@
 #include "core/pytorch/engine/aten/padding.h"
 #include "core/pytorch/engine/aten/selection.h"
 #include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/dispatch.h"
 #include "core/pytorch/engine/models/cut_cross_entropy.h"
 #include "core/pytorch/engine/models/fused_head.h"
 #include "core/pytorch/engine/models/layers.h"
@@ -179,6 +180,56 @@ Tensor copied_language_loss(Session& s, const Tensor& logits, const Tensor& labe
   return cross_entropy(s, view(s, shifted, {-1, vocabulary}), view(s, targets, {-1}));
 }
 
+/// compute_cross_entropy of axolotl's patch, compiled: the sum of the losses, whose kernels keep
+/// two numbers a row, and make the gradient of the logits in one pass.
+Tensor compiled_cross_entropy(Session& s, const Tensor& logits, const Tensor& targets) {
+  static constexpr Operator sums_op{"inductor.amax_sum", OperatorKind::reduction};
+  static constexpr Operator loss_op{"inductor.nll_loss_sum", OperatorKind::reduction};
+  static constexpr Operator back_op{"inductor.cross_entropy_backward", OperatorKind::pointwise};
+  const auto run = [&](Session& in, const NodeRef& node) -> Tensors {
+    const Like number = like(logits, Dtype::float32);
+    const Tensor greatest = empty(in, {logits.size(0), 1}, number);
+    const Tensor sums = empty(in, {logits.size(0), 1}, number);
+    dispatched(in, sums_op, {&logits}, {&greatest, &sums});
+    Tensor loss = empty(in, {}, number);
+    dispatched(in, loss_op, {&logits, &targets, &greatest, &sums}, {&loss});
+    if (node) {
+      node->save(in, "logits", logits);
+      node->save(in, "labels", targets);
+      node->save(in, "amax", greatest);
+      node->save(in, "log_sums", sums);
+    }
+    return {std::move(loss)};
+  };
+  const auto back = [](Session& in, Node& node, Tensors& gradients) -> Tensors {
+    const Tensor of_rows = node.saved(in, "logits"), labels = node.saved(in, "labels");
+    const Tensor greatest = node.saved(in, "amax"), sums = node.saved(in, "log_sums");
+    Tensor gradient = empty_like(in, of_rows);
+    dispatched(in, back_op, {&gradients[0], &of_rows, &labels, &greatest, &sums}, {&gradient});
+    return {std::move(gradient)};
+  };
+  return apply_function(s, "CompiledFunctionBackward", {logits}, run, back).front();
+}
+
+/// for_causal_lm_chunked_loss: axolotl 130ef7c5, monkeypatch/loss/chunked.py. The parts are views
+/// of whole logits, and their gradients are put together again.
+Tensor loss_of_parts(Session& s, const Tensor& logits, const Tensor& labels, int parts) {
+  const Tensor padded = pad_last(s, labels, 1);
+  const Tensor targets = contiguous(s, slice(s, padded, -1, 1));
+  const Tensors labels_of = chunk(s, targets, parts, 1), logits_of = chunk(s, logits, parts, 1);
+  Tensors flat_labels, flat_logits;
+  for (std::size_t i = 0; i < logits_of.size(); ++i) {
+    flat_labels.push_back(reshape(s, labels_of[i], {-1}));
+    flat_logits.push_back(reshape(s, logits_of[i], {-1, logits.size(-1)}));
+  }
+  Tensor total;
+  for (std::size_t i = 0; i < logits_of.size(); ++i) {
+    const Tensor loss = compiled_cross_entropy(s, flat_logits[i], flat_labels[i]);
+    total = total ? add(s, total, loss) : add(s, loss, any_factor);
+  }
+  return div(s, total, any_factor);
+}
+
 /// TransformerDecoder.chunked_output: a product for each part of the sequence.
 Tensors chunked_logits(Session& s, Module& module, const Tensor& hidden, int chunks) {
   const std::int64_t length = hidden.size(1), chunk = (length + chunks - 1) / chunks;
@@ -252,7 +303,9 @@ Module::Forward causal_language_forward(const Context& context, const Module&) {
       logits = to(s, std::move(logits), Dtype::float32);
     Tensor loss;
     if (given.labels)
-      loss = floated || settings.loss == LanguageLoss::copied
+      loss = settings.logit_chunks > 0
+                 ? loss_of_parts(s, logits, given.labels, settings.logit_chunks)
+             : floated || settings.loss == LanguageLoss::copied
                  ? copied_language_loss(s, logits, given.labels)
                  : causal_language_loss(s, logits, given.labels);
     return root_outputs(std::move(loss), std::move(logits), base);
