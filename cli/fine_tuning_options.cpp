@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -82,6 +83,10 @@ void declare_fine_tuning_options(Command& command, FineTuningOptions& options) {
       {"on|off",
        "PEFT's prepare_model_for_kbit_training: what is not quantised is kept in float32 "
        "(default: off)"});
+  command.option("--peft-version", options.peft_version,
+                 {"VERSION",
+                  "PEFT's release, 0.9 to 0.21: before 0.12 adapters have the dtype of the base "
+                  "(default: 0.21)"});
   command.option("--base-dtype", options.base_dtype,
                  {"DTYPE",
                   "dtype that the weights are loaded in: float32, bfloat16, float16 (default: that "
@@ -94,6 +99,22 @@ void declare_fine_tuning_options(Command& command, FineTuningOptions& options) {
        "Unsloth's FastLanguageModel on one GPU: its kernels, its loss in parts, and with "
        "--checkpointing full the inputs of blocks in host memory. xformers and sdpa say what "
        "computes attention; sdpa is PyTorch, where xformers is not installed (default: off)"});
+}
+
+bool adapters_as_base(const std::optional<std::string>& peft_version) {
+  if (!peft_version) return false;
+  constexpr int oldest = 9, newest = 21, first_to_cast = 12;  // of 0.x
+  int minor = -1;
+  const char* end = peft_version->data() + peft_version->size();
+  if (peft_version->starts_with("0.")) {
+    const auto read = std::from_chars(peft_version->data() + 2, end, minor);
+    if (read.ec != std::errc() || (read.ptr != end && *read.ptr != '.')) minor = -1;
+  }
+  if (minor < oldest || minor > newest)
+    throw Error({.where = "--peft-version",
+                 .what = fmt::format("the rules of PEFT {} are not known", *peft_version),
+                 .way_out = fmt::format("0.{} to 0.{} are", oldest, newest)});
+  return minor < first_to_cast;
 }
 
 Dtype loaded_dtype(TrainingPrecision precision) {

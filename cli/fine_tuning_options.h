@@ -16,6 +16,7 @@ namespace shardscope {
 
 struct FineTuningOptions {
   std::optional<std::string> peft, quantization, prepare_kbit;
+  std::optional<std::string> peft_version;
   std::optional<std::string> base_dtype, trainable_dtype, unsloth;
 };
 
@@ -28,6 +29,11 @@ std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& op
                                                      const JobOptions& job, const Model& model,
                                                      const JsonValue& config,
                                                      std::vector<std::string>& assumed);
+
+/// Whether adapters have the dtype of the layer that they are in, if it is a float. Source:
+/// LoraLayer.update_layer of 0.9 to 0.11; from 0.12 on autocast_adapter_dtype makes them float32.
+/// Throws Error for a version that is not known.
+bool adapters_as_base(const std::optional<std::string>& peft_version);
 
 /// What the weights of a base are loaded in where only the training's precision is known.
 Dtype loaded_dtype(TrainingPrecision precision);

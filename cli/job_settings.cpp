@@ -54,6 +54,7 @@ std::vector<TextOption> text_options(const JobSettings& settings) {
           {"optimizer_in_backward", pytorch.optimizer_in_backward},
           {"activation_offloading", pytorch.activation_offloading},
           {"peft", pytorch.fine_tuning.peft},
+          {"peft_version", pytorch.fine_tuning.peft_version},
           {"quantization", pytorch.fine_tuning.quantization},
           {"prepare_kbit", pytorch.fine_tuning.prepare_kbit},
           {"base_dtype", pytorch.fine_tuning.base_dtype},

@@ -438,6 +438,8 @@ class Resolver {
   void set_allocator(planner::Inputs& inputs) {
     if (only_native(runtimes_) && !options_.has_file())
       return options_.pytorch.refuse_under_native();
+    refuse_if(options_.pytorch.fine_tuning.peft_version.has_value(), "--peft-version",
+              "plan weighs adapters as PEFT 0.21 makes them", "leave it out, or ask simulate");
     inputs.allocator = allocator_settings(options_.pytorch.allocator, assumed_);
     if (inputs.given) inputs.given->training.allocator = inputs.allocator;
   }

@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/config/config_file.h"
+#include "core/config/trainer/script_arguments.h"
 #include "core/config/trainer/trainer_loop.h"
 #include "core/config/workers.h"
 #include "core/format/json_reader.h"
@@ -92,6 +93,7 @@ void add_training_arguments(const ShardingOptions& sharding, PytorchGiven& given
       sharding.training_arguments
           ? read_config_file(*sharding.training_arguments, ConfigKind::training_arguments)
           : *sharding.recipe;
+  given.pytorch.by_trainer = true;
   const TrainerLoop loop = trainer_loop(value_of(file), file.name());
   fill(given.job.batch, loop.batch);
   if (!given.job.tokens_per_batch) fill(given.job.accumulate, loop.micro_batches);
@@ -107,6 +109,10 @@ void add_training_arguments(const ShardingOptions& sharding, PytorchGiven& given
   if (!loop.defaults.empty())
     given.notes.push_back(
         fmt::format("{} as TrainingArguments' defaults", fmt::join(loop.defaults, ", ")));
+  if (sharding.training_arguments)
+    if (const auto own = script_arguments(file).own; !own.empty())
+      given.notes.push_back(
+          fmt::format("{} of {}: the script's own, not read", fmt::join(own, ", "), file.name()));
   if (!loop.unused.empty())
     given.notes.push_back(
         fmt::format("{} of {} not simulated", fmt::join(loop.unused, ", "), file.name()));

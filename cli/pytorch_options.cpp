@@ -211,6 +211,7 @@ void apply_optimizer(const PytorchOptions& options, const JobOptions& given, con
   if (is_of_bitsandbytes(given.optimizer)) {
     planner::set_optimizer(job.optimizer, OptimizerRule::adamw, optimizer);
     optimizer.bitsandbytes = chosen(bitsandbytes_optimizers, *given.optimizer, "--optimizer");
+    optimizer.bitsandbytes->embeddings_in_float = options.by_trainer;
     if (options.optimizer_implementation)
       throw Error(
           {.where = "--optimizer-implementation",
@@ -368,6 +369,7 @@ void PytorchOptions::refuse_under_native() const {
       {fine_tuning.peft.has_value(), "--peft"},
       {fine_tuning.quantization.has_value(), "--quantization"},
       {fine_tuning.prepare_kbit.has_value(), "--prepare-kbit"},
+      {fine_tuning.peft_version.has_value(), "--peft-version"},
       {fine_tuning.base_dtype.has_value(), "--base-dtype"},
       {fine_tuning.trainable_dtype.has_value(), "--trainable-dtype"},
       {fine_tuning.unsloth.has_value(), "--unsloth"},

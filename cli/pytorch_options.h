@@ -18,6 +18,7 @@ struct PytorchOptions {
   std::optional<std::string> expert_load;  ///< of torchtitan's mixtures: cli/expert_load.h
   std::optional<std::int64_t> prompt;      ///< tokens
   FineTuningOptions fine_tuning;
+  bool by_trainer = false;  ///< a file says that transformers' Trainer makes the optimizer
   std::optional<std::string> allocator;  ///< of simulate and plan alone: cli/allocator_option.h
 
   /// Throws Error naming an option that the native runtime has one value of.

@@ -10,6 +10,7 @@
 
 #include "cli/native_scenario.h"
 #include "cli/pytorch_given.h"
+#include "cli/refused_option.h"
 #include "core/base/error.h"
 #include "core/base/refusal.h"
 #include "core/base/utf8.h"
@@ -19,6 +20,27 @@
 
 namespace shardscope {
 namespace {
+
+/// What the Trainer tells FSDP1 of a base in 4 bits.
+void take_quantized_storage(const std::optional<eager::FineTuningSetup>& tuning,
+                            RuntimeChoice& choice) {
+  auto* run = std::get_if<ConfiguredRun>(&choice);
+  if (!run || !tuning || !tuning->quantization || !tuning->adapter) return;
+  const Dtype storage = tuning->quantization->storage_dtype;
+  if (storage != Dtype::uint8) run->model.quantized_storage = storage;
+}
+
+/// What older releases do is known in part.
+void check_versions(const PytorchQuestion& question, bool casts_frozen,
+                    std::optional<eager::FineTuningSetup>& tuning) {
+  if (casts_frozen && tuning && tuning->quantization)
+    throw Error({.where = "--accelerate-version",
+                 .what = "a quantised base under FSDP2 before accelerate 1.13 is not predicted",
+                 .way_out = "leave it out, or give 1.13 or later"});
+  if (!adapters_as_base(question.pytorch.fine_tuning.peft_version) || !tuning) return;
+  if (!tuning->quantization && !tuning->trainable_dtype)
+    tuning->trainable_dtype = tuning->base->dtype;
+}
 
 /// The options that mean the same under every runtime; the others are the runtime's to read.
 JobOptions sizes_of(const JobOptions& given) {
@@ -133,6 +155,18 @@ void follow_export(const PytorchQuestion& question, PytorchScenario& scenario) {
   if (tuning.quantization) refuse("--quantization", "adapters");
 }
 
+/// torch/amp/grad_scaler.py, _unscale_grads_.
+void check_scaled_gradients(const PytorchScenario& scenario) {
+  const eager::TrainingSetup& setup = scenario.training.setup;
+  if (!setup.loop.scales_loss || setup.trainable_dtype) return;
+  for (const Parameter& p : scenario.model.parameters)
+    if (p.trainable && p.dtype == Dtype::float16)
+      throw Error({.where = p.name,
+                   .what = "ValueError: Attempting to unscale FP16 gradients. The weights that "
+                           "train are float16, and fp16 scales the loss",
+                   .way_out = "load them in float32 (--base-dtype float32), or train in bf16"});
+}
+
 /// A table of positions ends where the GPU's indexing would fail.
 void check_length(const PytorchScenario& scenario) {
   const std::int64_t positions = base_of(scenario).positions;
@@ -223,18 +257,26 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
                            .model = trained_model(job, model_options(question)),
                            .config = std::move(config)};
   follow_export(question, scenario);
-  auto tuning = fine_tuning_of(question.pytorch.fine_tuning, question.job, scenario.model,
-                               scenario.config, scenario.training.assumed);
+  const bool casts_frozen = casts_frozen_weights(question.sharding, question.place);
+  FineTuningOptions tuned = question.pytorch.fine_tuning;
+  if (casts_frozen) tuned.base_dtype = "float32";
+  auto tuning = fine_tuning_of(tuned, question.job, scenario.model, scenario.config,
+                               scenario.training.assumed);
+  check_versions(question, casts_frozen, tuning);
   if (tuning)
     scenario.model =
         eager::fine_tuned_model({scenario.config, eager::usual_settings(scenario.model), *tuning});
   else
-    scenario.model = in_given_dtypes(question.pytorch.fine_tuning, std::move(scenario.model));
+    scenario.model = in_given_dtypes(tuned, std::move(scenario.model));
   JobOptions for_runtime = with_planned_optimizer(question.job);
   for_runtime.model = job.model.string();
-  const RuntimeChoice choice = runtime_choice(scenario.model, question.sharding, for_runtime,
-                                              question.place, scenario.training.assumed);
+  RuntimeChoice choice = runtime_choice(scenario.model, question.sharding, for_runtime,
+                                        question.place, scenario.training.assumed);
+  take_quantized_storage(tuning, choice);
   const ShardingPlan plan = plan_of(scenario.model, choice);
+  refuse_if(plan.runtime != Runtime::ddp && adapters_as_base(tuned.peft_version), "--peft-version",
+            "adapters of PEFT before 0.12 are predicted on one device and under DDP",
+            "leave it out, or give 0.12 or later");
   scenario.training.runtime = plan.runtime;
   scenario.training.strategy = plan.strategy;
   scenario.training.precision = plan.precision;
@@ -252,6 +294,7 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   apply_pytorch_options(question.pytorch, question.job, scenario.job, question.gpu, scenario.model,
                         scenario.training.setup);
   check_length(scenario);
+  check_scaled_gradients(scenario);
   assume(question, scenario, scenario.training.assumed);
   for (const std::string& text : given.notes) scenario.training.assumed.push_back(text);
   for (const std::string& text : question.sharding.recipe_notes)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <optional>
@@ -137,6 +138,17 @@ void take_loss(const Recipe& recipe, PytorchOptions& pytorch) {
   if (recipe.prompt) fill_unset(pytorch.prompt, *recipe.prompt);
 }
 
+/// Variables of the shell that the tool leaves as they are count, too.
+void take_allocator(const Recipe& recipe, const JobSettings& settings, const PlaceOptions& place) {
+  if (recipe.allocator.empty() || settings.pytorch.allocator) return;
+  if (std::getenv("PYTORCH_ALLOC_CONF") != nullptr) return;
+  if (recipe.allocator_of_several && (place.world.value_or(1) == 1 || settings.sharding.accelerate))
+    return;
+  settings.pytorch.allocator = recipe.allocator;
+  settings.sharding.recipe_notes.push_back(fmt::format(
+      "allocator settings \"{}\", which the tool sets (--allocator)", recipe.allocator));
+}
+
 void note(const Recipe& recipe, const OutputOptions& output) {
   for (const Finding& finding : recipe.findings)
     output.note(fmt::format("{}{}: {}: {}: {}{}", finding.file,
@@ -169,6 +181,7 @@ void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputO
   take_loss(recipe, settings.pytorch);
   take_liger(recipe, settings);
   if (recipe.world) fill_unset(place.world, *recipe.world);
+  take_allocator(recipe, settings, place);
   if (recipe.own_loop)
     take_loop(*recipe.own_loop, settings);
   else
@@ -196,6 +209,7 @@ std::optional<RecipeRun> take_recipe_to_plan(const JobSettings& settings, PlaceO
   std::int64_t sequences = job.batch.value_or(1) * job.accumulate.value_or(1);
   if (sharding.recipe) {
     const std::string name = sharding.recipe->name();
+    settings.pytorch.by_trainer = true;
     const TrainerLoop loop = trainer_loop(read_json(sharding.recipe->text, name), name);
     sequences = loop.batch * loop.micro_batches;
     fill_unset(job.clip, loop.clip);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <string_view>
 
 #include "core/base/error.h"
@@ -89,23 +90,32 @@ ConfigFile trainer_options(const ShardingOptions& options) {
           .text = json_text(arguments)};
 }
 
-/// The one file that says what to do; none where the command line does.
-std::optional<ConfigFile> config_file(const ShardingOptions& options) {
+/// What configures a training: the file of `accelerate launch`, one of the script that it starts,
+/// or both. Of two the launcher's is `file`.
+struct GivenFiles {
+  std::optional<ConfigFile> file, arguments;
+};
+
+/// None where the command line says what to do.
+GivenFiles config_files(const ShardingOptions& options) {
   std::vector<ConfigFile> files;
-  if (options.accelerate)
-    files.push_back(read_config_file(*options.accelerate, ConfigKind::accelerate));
   if (options.deepspeed)
     files.push_back(read_config_file(*options.deepspeed, ConfigKind::deepspeed));
   if (options.training_arguments)
     files.push_back(read_config_file(*options.training_arguments, ConfigKind::training_arguments));
   if (options.fsdp || options.fsdp_config) files.push_back(trainer_options(options));
   if (options.recipe_shards()) files.push_back(*options.recipe);
-  if (files.empty()) return std::nullopt;
-  if (files.size() == 1) return files.front();
-  throw Error(
-      {.where = files[1].name(),
-       .what = "two configurations at once",
-       .way_out = "give one of --accelerate, --deepspeed, --training-arguments and --fsdp"});
+  if (files.size() > 1 || (options.accelerate && options.deepspeed))
+    throw Error({.where = files.back().name(),
+                 .what = "two configurations at once",
+                 .way_out =
+                     "give one of --deepspeed, --training-arguments and --fsdp; --accelerate may "
+                     "stand beside the last two"});
+  std::optional<ConfigFile> own;
+  if (!files.empty()) own = std::move(files.front());
+  if (!options.accelerate) return {.file = std::move(own), .arguments = {}};
+  return {.file = read_config_file(*options.accelerate, ConfigKind::accelerate),
+          .arguments = std::move(own)};
 }
 
 /// A file decides what these options would.
@@ -132,15 +142,40 @@ std::string trainer_precision(const JobOptions& job) {
   return precision == TrainingPrecision::fp16_mixed ? "fp16" : "bf16";
 }
 
-ConfiguredRun configured_run(const Model& model, ConfigFile file, const ShardingOptions& options,
+Workers workers_of(const GivenFiles& given, const ConfigPlace& place) {
+  if (given.arguments) return workers_of_script(*given.file, *given.arguments, place);
+  return workers_of(*given.file, value_of(*given.file), place);
+}
+
+/// N of "1.N" or "1.N.P".
+int minor_of(const std::string& version) {
+  int minor = -1;
+  const char* end = version.data() + version.size();
+  if (version.starts_with("1.")) {
+    const auto read = std::from_chars(version.data() + 2, end, minor);
+    if (read.ec != std::errc() || (read.ptr != end && *read.ptr != '.')) minor = -1;
+  }
+  if (minor >= oldest_accelerate && minor <= newest_accelerate) return minor;
+  throw Error({.where = "--accelerate-version",
+               .what = fmt::format("the rules of accelerate {} are not known", version),
+               .way_out = fmt::format("1.{} to 1.{} are", oldest_accelerate, newest_accelerate)});
+}
+
+ConfigPlace place_of(const ShardingOptions& options, const JobOptions& job,
+                     const PlaceOptions& place) {
+  ConfigPlace result{.world = place.world,
+                     .ranks_per_node = options.ranks_per_node,
+                     .trainer_precision = trainer_precision(job)};
+  if (options.accelerate_version) result.accelerate = minor_of(*options.accelerate_version);
+  return result;
+}
+
+ConfiguredRun configured_run(const Model& model, GivenFiles given, const ShardingOptions& options,
                              const JobOptions& job, const PlaceOptions& place,
                              std::vector<std::string>& assumed) {
   if (place.world) size_of_option(*place.world, "--world");
   if (options.ranks_per_node) size_of_option(*options.ranks_per_node, "--ranks-per-node");
-  ConfiguredRun run{.workers = workers_of(file, value_of(file),
-                                          {.world = place.world,
-                                           .ranks_per_node = options.ranks_per_node,
-                                           .trainer_precision = trainer_precision(job)}),
+  ConfiguredRun run{.workers = workers_of(given, place_of(options, job, place)),
                     .model = configured(model, widths_of_model(job.model.value_or("")))};
   assumed.insert(assumed.end(), run.workers.assumed.begin(), run.workers.assumed.end());
   run.model.rank = static_cast<int>(place.rank.value_or(0));
@@ -149,18 +184,29 @@ ConfiguredRun configured_run(const Model& model, ConfigFile file, const Sharding
         {.where = "--rank",
          .what = fmt::format("expected 0 to {}, got {}", run.workers.world - 1, *place.rank)});
   if (job.optimizer) run.model.optimizer.kind = parse_optimizer(*job.optimizer, "--optimizer");
-  run.file = std::move(file);
+  run.file = std::move(*given.file);
   return run;
 }
 
 }  // namespace
+
+bool casts_frozen_weights(const ShardingOptions& options, const PlaceOptions& place) {
+  if (!options.accelerate_version) return false;
+  const GivenFiles given = config_files(options);
+  if (!given.file || given.file->kind == ConfigKind::deepspeed)
+    throw Error(
+        {.where = "--accelerate-version",
+         .what = "no file says that accelerate prepares the training",
+         .way_out = "give --accelerate, --training-arguments or --config, or leave it out"});
+  return workers_of(given, place_of(options, {}, place)).casts_frozen_weights();
+}
 
 bool ShardingOptions::names_file() const {
   return accelerate || deepspeed || training_arguments || fsdp || fsdp_config || recipe_shards();
 }
 
 bool ShardingOptions::other_than_native() const {
-  return names_file() || (runtime && *runtime != "native");
+  return names_file() || accelerate_version || (runtime && *runtime != "native");
 }
 
 void declare_sharding_options(Command& command, ShardingOptions& options) {
@@ -173,10 +219,17 @@ void declare_sharding_options(Command& command, ShardingOptions& options) {
                  {"FILE", "predicts what `accelerate launch` does with this file"});
   command.option("--deepspeed", options.deepspeed, {"FILE", "DeepSpeed's JSON"});
   command.option("--training-arguments", options.training_arguments,
-                 {"FILE", "transformers' TrainingArguments as JSON"});
+                 {"FILE",
+                  "transformers' TrainingArguments: JSON, YAML, or a script (.sh) with the command "
+                  "line; may stand beside --accelerate"});
   command.option("--fsdp", options.fsdp,
                  {"WORDS", "as the Trainer's --fsdp: \"full_shard auto_wrap offload\""});
   command.option("--fsdp-config", options.fsdp_config, {"FILE", "as the Trainer's --fsdp_config"});
+  command.option(
+      "--accelerate-version", options.accelerate_version,
+      {"VERSION",
+       "accelerate's release, 1.9 to 1.15: under FSDP2 no_sync does nothing before 1.11, "
+       "and frozen weights become float32 before 1.13 (default: 1.15)"});
   command.option("--ranks-per-node", options.ranks_per_node,
                  {"N", "ranks over which a hybrid shards (default: up to 8)"});
   command.flag("--use-orig-params", options.use_orig_params,
@@ -199,10 +252,10 @@ Error refused(const ConfigFile& file, const Refusal& refusal) {
 RuntimeChoice runtime_choice(const Model& model, const ShardingOptions& options,
                              const JobOptions& job, const PlaceOptions& place,
                              std::vector<std::string>& assumed) {
-  std::optional<ConfigFile> file = config_file(options);
-  if (!file) return request_of(options, job, place, assumed);
+  GivenFiles given = config_files(options);
+  if (!given.file) return request_of(options, job, place, assumed);
   refuse_beside_file(options, job);
-  return configured_run(model, std::move(*file), options, job, place, assumed);
+  return configured_run(model, std::move(given), options, job, place, assumed);
 }
 
 ShardingPlan plan_of(const Model& model, const RuntimeChoice& choice) {

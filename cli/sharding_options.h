@@ -23,6 +23,7 @@ struct ShardingOptions {
   std::optional<std::string> runtime;
   std::optional<std::string> accelerate, deepspeed, training_arguments;
   std::optional<std::string> fsdp, fsdp_config;
+  std::optional<std::string> accelerate_version;
   std::optional<std::int64_t> ranks_per_node;
   bool use_orig_params = false;
   std::optional<std::string> choice;      ///< of a job that a plan left: its place, whole
@@ -30,8 +31,8 @@ struct ShardingOptions {
   std::optional<ConfigFile> recipe;       ///< what that file tells the Trainer
   std::vector<std::string> recipe_notes;  ///< defaults of its tool, and what is left out
 
-  /// Whether the recipe says how the training is sharded: no option says it.
-  bool recipe_shards() const { return recipe && !runtime && !accelerate && !deepspeed && !fsdp; }
+  /// Whether the recipe says how the training is sharded, by itself or beside accelerate's file.
+  bool recipe_shards() const { return recipe && !runtime && !deepspeed && !fsdp; }
   /// Whether a file of another program says how it shards.
   bool names_file() const;
   /// Whether the rules of another runtime than the native one are asked for.
@@ -40,7 +41,12 @@ struct ShardingOptions {
 
 void declare_sharding_options(Command& command, ShardingOptions& options);
 
-/// A configuration file, what the workers that it starts see, and the model as they prepare it.
+/// Workers::casts_frozen_weights of the files. Throws Error for a version of accelerate that is not
+/// known, and where nothing runs by accelerate.
+bool casts_frozen_weights(const ShardingOptions& options, const PlaceOptions& place);
+
+/// A configuration file (accelerate's where there are two), what the workers that it starts see,
+/// and the model as they prepare it.
 struct ConfiguredRun {
   ConfigFile file;
   Workers workers;

@@ -435,6 +435,7 @@ void refuse_under_torchtitan(const PytorchOptions& options) {
   refuse_if(tuning.peft.has_value(), "--peft", whole);
   refuse_if(tuning.quantization.has_value(), "--quantization", whole);
   refuse_if(tuning.prepare_kbit.has_value(), "--prepare-kbit", whole);
+  refuse_if(tuning.peft_version.has_value(), "--peft-version", whole);
 }
 
 CompileScope torchtitan_compile_scope(const PytorchOptions& options) {

@@ -32,6 +32,11 @@ std::optional<Dtype> compute_dtype(std::string_view precision) {
   return std::nullopt;
 }
 
+std::string_view precision_named(Dtype dtype) {
+  if (dtype == Dtype::bfloat16) return "bf16";
+  return dtype == Dtype::float16 ? "fp16" : "fp32";
+}
+
 PlanQuestion question_of(const ConfiguredModel& model, const Workers& workers) {
   const std::string precision = mixed_precision(workers);
   return {.world = static_cast<int>(workers.world),
@@ -147,10 +152,10 @@ ShardingPlan deepspeed_plan(const ConfiguredModel& model, const Workers& workers
   return plan;
 }
 
-/// PEFT reads the launcher's variable, whatever the policy is; the Trainer sets none.
+/// PEFT reads the launcher's variable, whatever the policy is; the Trainer alone sets none.
 std::vector<std::string> classes_for_peft(const ConfiguredModel& model, const Workers& workers) {
   const std::string given = variable(workers.environment, "FSDP_TRANSFORMER_CLS_TO_WRAP");
-  if (given.empty() || workers.trainer) return model.prepared.facts.no_split_classes;
+  if (given.empty() || !workers.launched) return model.prepared.facts.no_split_classes;
   return accelerate::split_at_commas(given);
 }
 
@@ -210,6 +215,10 @@ accelerate::FsdpPlugin fsdp_plugin(const ConfiguredModel& model, const Workers& 
   FsdpPlugin plugin = accelerate::make_fsdp_plugin(workers.environment);
   if (const std::string precision = mixed_precision(workers); precision != "no")
     accelerate::set_mixed_precision(plugin, precision);
+  // transformers 5.24 distributed/fsdp.py, update_fsdp_plugin_peft: override=True.
+  if (model.quantized_storage)
+    accelerate::set_mixed_precision(plugin, precision_named(*model.quantized_storage));
+  plugin.carves_ends = workers.accelerate >= 14;
   if (plugin.wrap == WrapPolicy::transformer && plugin.wrap_classes &&
       !names_classes(model.prepared.tree))
     throw Error(

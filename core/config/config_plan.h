@@ -22,6 +22,8 @@ struct ConfiguredModel {
   accelerate::PreparedModel prepared;
   int rank = 0;
   Optimizer optimizer;
+  /// bnb_4bit_quant_storage of a quantised base with adapters, where it is a float.
+  std::optional<Dtype> quantized_storage = {};
 };
 
 /// The widths in the config.json of a model; unknown where the model is another file.

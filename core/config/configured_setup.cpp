@@ -220,7 +220,7 @@ class Setup {
       fsdp.options.backward_prefetch = *plugin.backward_prefetch == "BACKWARD_POST"
                                            ? fsdp1::BackwardPrefetch::post
                                            : fsdp1::BackwardPrefetch::pre;
-    if (const auto dtype = mixed())
+    if (const auto dtype = compute_dtype(plugin.mixed_precision.value_or("no")))
       fsdp.options.precision = {.parameters = dtype, .reduction = dtype, .buffers = dtype};
     if (plugin.activation_checkpointing)
       setup_.checkpointing.modules = names_of(
@@ -246,8 +246,10 @@ class Setup {
         if (name == "(root)") name.clear();
       fsdp.calls.push_back({std::move(call.modules), call.reshard_after_forward});
     }
-    if (const auto dtype = mixed())
+    if (const auto dtype = compute_dtype(plugin.mixed_precision.value_or("no")))
       fsdp.mixed_precision = {.param_dtype = dtype, .reduce_dtype = dtype, .output_dtype = dtype};
+    // Before accelerate 1.11 Accelerator.no_sync does nothing under FSDP2.
+    setup_.loop.syncs_once = workers_.accelerate >= 11;
     if (plugin.offload_params) fsdp.offload = fsdp2::CpuOffloadPolicy{};
     const bool float8 = setup_.float8.recipe != parallel::Float8Recipe::none;
     if (float8 && plugin.cpu_ram_efficient_loading)

@@ -9,6 +9,7 @@
 #include "core/config/accelerate/launch.h"
 #include "core/config/deepspeed/hjson.h"
 #include "core/config/recipe_file.h"
+#include "core/config/trainer/script_arguments.h"
 #include "core/config/trainer/training_args.h"
 #include "core/config/values/config_json.h"
 #include "core/format/atomic_file.h"
@@ -66,6 +67,8 @@ Workers accelerate_workers(const ConfigFile& file, const ConfigValue& value,
           .deepspeed = {},
           .world = count(launch, "num_processes"),
           .machines = count(launch, "num_machines"),
+          .accelerate = place.accelerate,
+          .launched = true,
           .assumed = {},
           .warnings = launch.warnings};
 }
@@ -93,15 +96,27 @@ Workers ranks_of(const ConfigPlace& place) {
   Workers workers;
   workers.world = world_of(place, workers.assumed);
   workers.machines = machines_of(place, workers.world);
+  workers.accelerate = place.accelerate;
   return workers;
 }
 
+/// propagate_args_to_deepspeed: of a configuration that the launcher made, the Trainer fills in
+/// "auto" as of its own.
+void propagate_to_deepspeed(std::int64_t world, TrainingArguments& arguments) {
+  if (arguments.deepspeed_config || !arguments.deepspeed_plugin) return;
+  arguments.deepspeed_config = processed_by_trainer(arguments.deepspeed_plugin->hf_ds_config,
+                                                    arguments.with_defaults(), world);
+}
+
+/// What the Trainer makes of its arguments where the launcher has left `workers.environment`.
 void add_trainer(const ConfigFile& file, const ConfigValue& given, Workers& workers) {
   try {
     TrainingArguments arguments =
-        make_training_arguments(given, {}, files_beside(file), workers.world);
+        make_training_arguments(given, workers.environment, files_beside(file), workers.world);
+    propagate_to_deepspeed(workers.world, arguments);
     workers.environment = arguments.environment;
-    workers.warnings = arguments.warnings;
+    workers.warnings.insert(workers.warnings.end(), arguments.warnings.begin(),
+                            arguments.warnings.end());
     workers.environment["ACCELERATE_MIXED_PRECISION"] = arguments.mixed_precision;
     if (!arguments.fsdp_plugin_args.is_null()) {
       workers.environment["ACCELERATE_USE_FSDP"] = "true";
@@ -124,15 +139,20 @@ Workers trainer_workers(const ConfigFile& file, const ConfigValue& given,
   return workers;
 }
 
+/// The Trainer's arguments of a tool for fine-tuning.
+Recipe recipe_of(const ConfigFile& file) {
+  Recipe recipe = read_recipe(file);
+  if (recipe.training_arguments.is_dict()) return recipe;
+  throw Error({.where = file.name(),
+               .what = fmt::format("{} has a training loop of its own, without a file of "
+                                   "accelerate, DeepSpeed or the Trainer",
+                                   name_of(file.kind)),
+               .way_out = "`shardscope simulate --config` predicts it"});
+}
+
 /// Of a tool for fine-tuning around the Trainer.
 Workers recipe_workers(const ConfigFile& file, ConfigPlace place) {
-  const Recipe recipe = read_recipe(file);
-  if (!recipe.training_arguments.is_dict())
-    throw Error({.where = file.name(),
-                 .what = fmt::format("{} has a training loop of its own, without a file of "
-                                     "accelerate, DeepSpeed or the Trainer",
-                                     name_of(file.kind)),
-                 .way_out = "`shardscope simulate --config` predicts it"});
+  const Recipe recipe = recipe_of(file);
   if (!place.world) place.world = recipe.world;
   return trainer_workers(file, recipe.training_arguments, place);
 }
@@ -196,6 +216,11 @@ Workers deepspeed_workers(const ConfigFile& file, const ConfigValue& value,
 
 }  // namespace
 
+bool Workers::casts_frozen_weights() const {
+  return accelerate < 13 && uses_fsdp() && variable(environment, "FSDP_VERSION") == "2" &&
+         variable(environment, "ACCELERATE_MIXED_PRECISION", "no") != "no";
+}
+
 ReadFile files_beside(const ConfigFile& file) {
   return [folder = file.path.parent_path()](const std::string& path) -> std::optional<std::string> {
     for (const std::filesystem::path& candidate : {std::filesystem::path(path), folder / path}) {
@@ -214,6 +239,7 @@ ConfigValue value_of(const ConfigFile& file) {
     case ConfigKind::deepspeed:
       return read_hjson(file.text, file.name());
     case ConfigKind::training_arguments:
+      return script_arguments(file).arguments;
     case ConfigKind::fsdp_config:
       return read_json(file.text, file.name());
     case ConfigKind::megatron:
@@ -237,6 +263,16 @@ Workers workers_of(const ConfigFile& file, const ConfigValue& value, const Confi
     default:
       return recipe_workers(file, place);
   }
+}
+
+Workers workers_of_script(const ConfigFile& file, const ConfigFile& arguments_file,
+                          const ConfigPlace& place) {
+  Workers workers = accelerate_workers(file, value_of(file), place);
+  const ConfigValue given = arguments_file.kind == ConfigKind::training_arguments
+                                ? value_of(arguments_file)
+                                : recipe_of(arguments_file).training_arguments;
+  add_trainer(arguments_file, given, workers);
+  return workers;
 }
 
 }  // namespace shardscope

@@ -34,6 +34,26 @@ TEST(BitsAndBytesOptimizer, KeepsFloatsBelow4096Elements) {
   EXPECT_TRUE(optimizer.code_tables().empty());
 }
 
+// GlobalOptimManager.register_module_override of the Trainer.
+TEST(BitsAndBytesOptimizer, KeepsFloatsOfWhatIsOverruled) {
+  Session s;
+  const auto parameter = [&] {
+    const Tensor made = empty(s, {5000}, {Dtype::float32, Device::cuda});
+    made.set_requires_grad(true);
+    made.set_grad(empty_like(s, made));
+    return made;
+  };
+  const Tensor embedding = parameter();
+  ParameterOptimizer optimizer({parameter(), embedding},
+                               {.bitsandbytes = BitsAndBytesOptimizer{.bits = 8}});
+  optimizer.keep_in_float({embedding});
+  optimizer.step(s);
+  EXPECT_EQ(optimizer.states()[0].first_moment.dtype(), Dtype::uint8);
+  EXPECT_EQ(optimizer.states()[1].first_moment.dtype(), Dtype::float32);
+  EXPECT_EQ(optimizer.states()[1].second_moment.bytes().count, 20'000);
+  EXPECT_FALSE(optimizer.states()[1].first_scales);
+}
+
 TEST(BitsAndBytesOptimizer, PagesFrom100000Elements) {
   Session s;
   const BitsAndBytesOptimizer paged{.bits = 32, .paged = true};

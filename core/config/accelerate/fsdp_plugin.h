@@ -41,6 +41,7 @@ struct FsdpPlugin {
   std::optional<std::vector<std::string>> found_classes;
   /// peft.utils.other.fsdp_auto_wrap_policy took the place of the policy: modules by name.
   std::optional<std::set<std::string>> peft_modules;
+  bool carves_ends = true;  ///< AccelerateFsdp2::carves_ends
   std::vector<std::string> warnings;
 
   bool is_version(std::int64_t version) const { return fsdp_version == version; }

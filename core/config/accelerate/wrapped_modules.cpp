@@ -123,7 +123,8 @@ Checkpointed checkpoint_like_fsdp2(const FsdpPlugin& plugin, const ModuleTree& t
 }
 
 AccelerateFsdp2 fully_shard_settings(const FsdpPlugin& plugin) {
-  AccelerateFsdp2 settings{.wrap = plugin.wrap, .wrap_classes = plugin.found_classes};
+  AccelerateFsdp2 settings{
+      .wrap = plugin.wrap, .wrap_classes = plugin.found_classes, .carves_ends = plugin.carves_ends};
   if (plugin.wrap == WrapPolicy::size) settings.min_parameters = plugin.min_num_params->number();
   if (plugin.reshard_after_forward.is_boolean())
     settings.reshard_after_forward = plugin.reshard_after_forward.boolean();

@@ -454,6 +454,8 @@ Recipe read_axolotl(const ConfigValue& value, const std::string& file) {
   recipe.liger = liger_of(keys, plugins);
   recipe.loss = loss_of(keys, plugins);
   note_kernels(keys, kind, is_8bit, recipe);
+  // `axolotl train`: set_pytorch_cuda_alloc_conf of utils/__init__.py.
+  recipe.allocator = "expandable_segments:True";
   if (!recipe.quantization.empty())
     recipe.assumed.emplace_back(
         "norms, embedding and head are as they are loaded: axolotl makes them float32 and then "

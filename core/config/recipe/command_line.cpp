@@ -115,6 +115,15 @@ std::optional<std::size_t> options_of(const std::vector<Word>& command) {
   return std::nullopt;
 }
 
+/// Where the options of a Python script start.
+std::optional<std::size_t> options_of_script(const std::vector<Word>& command) {
+  for (std::size_t i = 0; i < command.size(); ++i)
+    if (command[i].text.ends_with(".py")) return i + 1;
+  for (std::size_t i = 0; i + 1 < command.size(); ++i)
+    if (command[i].text == "-m") return i + 2;
+  return std::nullopt;
+}
+
 /// As YAML has a bare value, where that can be read.
 ConfigValue value_of(const std::string& word, const std::string& file) {
   if (word.find_first_of("\n&*!|>%@`#") != std::string::npos) return ConfigValue(word);
@@ -187,6 +196,12 @@ ConfigValue command_line(std::string_view text, const std::string& file) {
   const std::vector<std::vector<Word>> commands = Splitter(text).commands();
   for (const std::vector<Word>& command : commands)
     if (const auto first = options_of(command)) return dict_of(command, *first, file);
+  return {};
+}
+
+ConfigValue script_command_line(std::string_view text, const std::string& file) {
+  for (const std::vector<Word>& command : Splitter(text).commands())
+    if (const auto first = options_of_script(command)) return dict_of(command, *first, file);
   return {};
 }
 

@@ -19,4 +19,8 @@ inline constexpr std::string_view trl_command_key = "trl_command";
 /// stands as text.
 ConfigValue command_line(std::string_view text, const std::string& file);
 
+/// The same of the first command with a Python script: the options behind "train.py", or behind
+/// the module of "-m". Those of its launcher are before it.
+ConfigValue script_command_line(std::string_view text, const std::string& file);
+
 }  // namespace shardscope::recipes

@@ -260,6 +260,9 @@ Recipe read_llama_factory(const ConfigValue& value, const std::string& file) {
     recipe.liger = "on";
     recipe.liger_families.assign(std::begin(liger_families), std::end(liger_families));
   }
+  // `llamafactory-cli train` where it starts torchrun: OPTIM_TORCH of launcher.py.
+  recipe.allocator = "expandable_segments:True";
+  recipe.allocator_of_several = true;
   if (lora && !arguments.has("ddp_find_unused_parameters"))
     arguments.set("ddp_find_unused_parameters", false);
   keys.finish(left_out, no_bearing, trainer_keys(), "LLaMA-Factory");

@@ -4,6 +4,7 @@
 
 #include "core/config/recipe/recipe_keys.h"
 #include "core/config/recipe/tools.h"
+#include "core/config/values/config_json.h"
 
 namespace shardscope::recipes {
 namespace {
@@ -171,16 +172,52 @@ std::string quantization_of(Keys& keys, std::string_view dtype) {
                    "write 4 or 8");
 }
 
-/// The names of ms-swift's own files stand for files that are not here.
-void check_own_files(const Keys& keys, const ConfigValue& arguments) {
-  for (const char* key : {"deepspeed", "fsdp"}) {
-    const ConfigValue name = arguments.get(key);
-    if (name.is_string() && (name.string().starts_with("zero") || name.is("fsdp2")) &&
-        name.string().find('.') == std::string::npos)
-      throw keys.error(
-          key, fmt::format("{} names a file inside ms-swift, which is not here", name.string()),
-          "write the path of swift/config/" + name.string() + ".json");
-  }
+/// The files of ms-swift 4.6.0, swift/config: zero0 to zero3, zero2_offload and zero3_offload.
+ConfigValue own_deepspeed(int stage, bool offloads) {
+  ConfigValue zero = ConfigValue::dict({{"stage", stage}});
+  const auto offload = [&](const char* key) {
+    zero.set(key, ConfigValue::dict({{"device", offloads ? "cpu" : "none"}, {"pin_memory", true}}));
+  };
+  if (stage > 0) offload("offload_optimizer");
+  if (stage == 3) offload("offload_param");
+  const std::string more = stage == 3
+                               ? R"({"overlap_comm": false, "contiguous_gradients": true,
+        "sub_group_size": 1e9, "reduce_bucket_size": "auto",
+        "stage3_prefetch_bucket_size": "auto", "stage3_param_persistence_threshold": "auto",
+        "stage3_max_live_parameters": 1e9, "stage3_max_reuse_distance": 1e9,
+        "stage3_gather_16bit_weights_on_model_save": true})"
+                               : R"({"allgather_partitions": true, "allgather_bucket_size": 2e8,
+        "overlap_comm": false, "reduce_scatter": true, "reduce_bucket_size": 2e8,
+        "contiguous_gradients": true})";
+  for (const ConfigValue::Entry& entry : read_json(more, "swift/config").entries())
+    zero.set(entry.key, entry.value);
+  ConfigValue config = read_json(R"({"fp16": {"enabled": "auto", "loss_scale": 0,
+      "loss_scale_window": 1000, "initial_scale_power": 16, "hysteresis": 2,
+      "min_loss_scale": 1}, "bf16": {"enabled": "auto"}, "gradient_accumulation_steps": "auto",
+      "gradient_clipping": "auto", "train_batch_size": "auto",
+      "train_micro_batch_size_per_gpu": "auto"})",
+                                 "swift/config");
+  config.set("zero_optimization", std::move(zero));
+  return config;
+}
+
+/// Names of ms-swift's own files stand for what is in them. fsdp2.json checkpoints by FSDP, and the
+/// Trainer's checkpoints are off then. Source: swift/arguments/sft_args.py, _init_deepspeed,
+/// _init_fsdp, _check_fsdp2_compatibility.
+void take_own_files(ConfigValue& arguments) {
+  if (const ConfigValue name = arguments.get("deepspeed"); name.is_string())
+    for (int stage = 0; stage <= 3; ++stage) {
+      const std::string own = fmt::format("zero{}", stage);
+      const bool offloads = stage >= 2 && name.is(own + "_offload");
+      if (name.is(own) || offloads) arguments.set("deepspeed", own_deepspeed(stage, offloads));
+    }
+  if (!arguments.get("fsdp").is("fsdp2")) return;
+  arguments.set("fsdp", "full_shard auto_wrap");
+  arguments.set("fsdp_config", read_json(R"({"fsdp_version": 2, "reshard_after_forward": true,
+      "auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "cpu_ram_efficient_loading": true,
+      "state_dict_type": "SHARDED_STATE_DICT", "activation_checkpointing": true})",
+                                         "swift/config/fsdp2.json"));
+  arguments.set("gradient_checkpointing", false);
 }
 
 }  // namespace
@@ -217,7 +254,7 @@ Recipe read_ms_swift(const ConfigValue& value, const std::string& file) {
   const bool half = dtype == "float16" || dtype == "float32";
   if (!arguments.has("bf16")) arguments.set("bf16", !half && !arguments.get("fp16").truthy());
   if (!arguments.has("fp16")) arguments.set("fp16", half && !arguments.get("bf16").truthy());
-  check_own_files(keys, arguments);
+  take_own_files(arguments);
   keys.finish(left_out, no_bearing, trainer_keys(), "ms-swift");
   recipe.findings = keys.take_findings();
   return recipe;

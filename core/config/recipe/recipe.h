@@ -45,6 +45,10 @@ struct Recipe {
   /// The model types that the tool turns Liger on for; empty: all that Liger has.
   std::vector<std::string_view> liger_families = {};
 
+  /// As --allocator takes it: what the tool sets in the environment; empty: nothing.
+  std::string allocator;
+  bool allocator_of_several = false;  ///< only where it starts several processes by itself
+
   /// Of tools with a training loop of their own.
   struct OwnLoop {
     std::string runtime;  ///< as --runtime takes it

@@ -28,7 +28,7 @@ class Preparation {
       classes_ = settings.wrap_classes.value_or(facts.no_split_classes);
     for (const std::string& name : classes_) find_class(name);
     wrap_by_policy();
-    wrap_ends();
+    if (settings_.carves_ends) wrap_ends();
     wrap_root();
   }
 
@@ -67,7 +67,10 @@ class Preparation {
   }
 
   void wrap_root() {
-    if (!is_sharded(0)) shard({{0, 0}}, std::nullopt);
+    if (is_sharded(0)) return;
+    std::optional<bool> reshards;
+    if (!settings_.carves_ends) reshards = settings_.reshard_after_forward;
+    shard({{0, 0}}, reshards);
   }
 
   using Place = std::pair<std::int32_t, int>;   // a module, and wrappers around it

@@ -27,6 +27,10 @@ struct AccelerateFsdp2 {
   /// The launcher's word; absent: "no". Then trainable parameters become float32 first.
   std::optional<Dtype> mixed_precision;
   Fsdp2Mesh mesh;  ///< `given` only with a parallelism_config
+  /// From accelerate 1.14 on embedding, last norm and head have units of their own. Before, they
+  /// are in the root's, which is resharded like the others. Source: fsdp2_prepare_model of 1.9,
+  /// 1.10, 1.12, 1.13 and 1.14.
+  bool carves_ends = true;
 };
 
 /// Modules inside activation-checkpointing wrappers, `layers` around each.

@@ -20,6 +20,8 @@ enum class OptimizerImplementation : std::uint8_t { foreach, fused, loop };
 struct BitsAndBytesOptimizer {
   int bits = 8;
   bool paged = false;
+  /// The Trainer's rule: the states of nn.Embedding's weights have 32 bits.
+  bool embeddings_in_float = false;
   bool operator==(const BitsAndBytesOptimizer&) const = default;
 };
 
@@ -61,6 +63,8 @@ class ParameterOptimizer {
   /// `scaling` is for fused ones.
   void step(Session& s, const FusedScaling& scaling = {});
   void zero_grad(Session& s, bool set_to_none = true);
+  /// GlobalOptimManager.register_module_override(..., {"optim_bits": 32}) of bitsandbytes.
+  void keep_in_float(Tensors parameters) { in_float_ = std::move(parameters); }
   void read_gradients_through(GradientView view) { gradient_view_ = std::move(view); }
 
   /// State of one parameter: none before the first step in which it has a gradient.
@@ -104,6 +108,7 @@ class ParameterOptimizer {
   GradientView gradient_view_;
   std::vector<State> states_;  // by parameter
   Tensors code_tables_;
+  Tensors in_float_;
 };
 
 }  // namespace shardscope::eager

@@ -1,4 +1,6 @@
 // bitsandbytes' AdamW: optim/optimizer.py, Optimizer2State, of bitsandbytes 0.50.2.
+#include <algorithm>
+
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/dispatch.h"
 #include "core/pytorch/runtimes/common/optimizer.h"
@@ -27,7 +29,9 @@ void ParameterOptimizer::make_bitsandbytes_state(Session& s, const Tensor& param
                                                  State& state) {
   const BitsAndBytesOptimizer& wanted = *settings_.bitsandbytes;
   const Like numbers{Dtype::float32, parameter.device()};
-  const bool in_bytes = wanted.bits == 8 && parameter.numel() >= min_8bit_elements;
+  const bool overruled = std::any_of(in_float_.begin(), in_float_.end(),
+                                     [&](const Tensor& other) { return other.is(parameter); });
+  const bool in_bytes = wanted.bits == 8 && !overruled && parameter.numel() >= min_8bit_elements;
   const Dtype dtype = in_bytes ? Dtype::uint8 : Dtype::float32;
   if (in_bytes && code_tables_.empty())
     for (int i = 0; i < 2; ++i) code_tables_.push_back(empty(s, {code_elements}, numbers));

@@ -13,6 +13,21 @@
 
 namespace shardscope::eager {
 
+namespace {
+
+/// The weights of modules that are nn.Embedding, or transformers' classes of it.
+Tensors embedding_weights(Module& root) {
+  Tensors weights;
+  for (Module* module : modules_of(root)) {
+    if (module->class_name.find("Embedding") == std::string::npos) continue;
+    for (const Module::NamedTensor& parameter : module->parameters)
+      if (parameter.registered && parameter.name == "weight") weights.push_back(parameter.tensor);
+  }
+  return weights;
+}
+
+}  // namespace
+
 TrainingLoop::OwnPart::OwnPart(Session& s, const ProcessGroup& world,
                                const ParameterOptimizer& whole)
     : shared(s, whole.parameters(), world, {}),
@@ -24,12 +39,21 @@ TrainingLoop::TrainingLoop(Session& s, ParallelModel& model, const ProcessGroup&
     : s_(s),
       model_(model),
       settings_(settings),
-      optimizer_(model.parameters(), settings.optimizer),
+      optimizer_(optimizer_of(model.parameters())),
       exported_(std::move(exported)) {
   if (settings.zero_redundancy) own_.emplace(s, world, optimizer_);
   if (settings.scales_loss) scaler_.emplace(model.infinity_sharing());
   if (settings.steps_in_backward) step_in_backward();
   make_batches();
+}
+
+/// Source of the embeddings' rule: transformers 5.24 trainer.py, create_optimizer.
+ParameterOptimizer TrainingLoop::optimizer_of(Tensors parameters) {
+  ParameterOptimizer optimizer(std::move(parameters), settings_.optimizer);
+  const auto& bitsandbytes = settings_.optimizer.bitsandbytes;
+  if (bitsandbytes && bitsandbytes->embeddings_in_float)
+    optimizer.keep_in_float(embedding_weights(model_.module()));
+  return optimizer;
 }
 
 void TrainingLoop::step_in_backward() {

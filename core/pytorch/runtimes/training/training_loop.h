@@ -119,7 +119,7 @@ class TrainingLoop {
     Tensors trained;
     for (const Tensor& parameter : optimizer_.parameters())
       if (parameter.requires_grad()) trained.push_back(parameter);
-    optimizer_ = ParameterOptimizer(std::move(trained), settings_.optimizer);
+    optimizer_ = optimizer_of(std::move(trained));
   }
   /// It lets go of its parameters, too.
   void drop_optimizer() { optimizer_ = ParameterOptimizer({}, settings_.optimizer); }
@@ -154,6 +154,7 @@ class TrainingLoop {
   Arguments batch_of(int number) const;
   void make_batches();
   void step_in_backward();
+  ParameterOptimizer optimizer_of(Tensors parameters);
 
   Session& s_;
   ParallelModel& model_;
