@@ -47,7 +47,8 @@ PerStep of_step(const ShardingBounds& sharding, int micro_batches) {
                             .between_expert_replicas =
                                 communication(&Communication::between_expert_replicas)},
           // Once a step is what every runtime has to expose.
-          .exposed = sharding.each.exposed + sharding.once.exposed,
+          .exposed = sharding.each.exposed * (sharding.exposes_each ? micro_batches : 1) +
+                     sharding.once.exposed,
           .serial = sum([](const PerStep& p) { return p.serial; }),
           .copies = sum([](const PerStep& p) { return p.copies; }),
           .moves = sum([](const PerStep& p) { return p.moves; })};

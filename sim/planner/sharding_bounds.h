@@ -52,6 +52,8 @@ struct ShardingBounds {
   Duration update;       ///< of the optimizer
   Duration host;         ///< in every micro-batch, beside what the model's operators take
   Duration host_once;    ///< the same in the last one
+  /// What `each` exposes, each micro-batch exposes; else it is counted once a step.
+  bool exposes_each = false;
 };
 
 /// `choice` is any one of the key. Throws as a plan of its units does.

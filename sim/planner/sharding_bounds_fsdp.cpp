@@ -12,8 +12,7 @@ struct UnitSums {
   Duration largest_gather;
 };
 
-/// The root is gathered before anything is computed, after the last update, and reduced when all
-/// is computed.
+/// The root is gathered before anything is computed, and reduced when all is computed.
 UnitSums sums_of(const ShardingPlan& sharding, const ShardingCosts& costs) {
   UnitSums sums;
   for (const PlannedUnit& unit : sharding.units) {
@@ -56,7 +55,11 @@ void add(PerStep& to, const PerStep& other) {
 }  // namespace
 
 /// Where units are gathered again in the backward, the two largest may be left out: the root and
-/// the last one.
+/// the last one. What a micro-batch gathers is let go of behind its backward, and streams of
+/// communication wait for what is computed before the next forward begins: FSDP1's
+/// _wait_for_computation_stream, FSDP2's FSDPState._root_pre_forward. Behind a backward that
+/// reduces what is computed waits for the reductions: _post_backward_final_callback,
+/// FSDPParamGroup.finalize_backward. So each micro-batch exposes its root's.
 ShardingBounds fsdp_bounds(const ShardingCosts& costs) {
   const Choice& choice = costs.choice;
   const ShardingPlan sharding = costs.plan();
@@ -75,7 +78,10 @@ ShardingBounds fsdp_bounds(const ShardingCosts& costs) {
     sums.gathers.copies = costs.copied(sums.elements + copied_again, costs.gathered_dtype);
     sums.reductions.copies = costs.copied(sums.elements, costs.dtype);
   }
-  (again ? result.each : result.once) = sums.gathers;
+  result.exposes_each = true;
+  const bool lets_go =
+      again || (choice.reduces_every_micro_batch && choice.sharding != ShardingStrategy::no_shard);
+  (lets_go ? result.each : result.once) = sums.gathers;
   add(choice.reduces_every_micro_batch ? result.each : result.once, sums.reductions);
   if (!choice.reduces_every_micro_batch) costs.keep_gradients(costs.dtype, result);
   if (!again && choice.sharding != ShardingStrategy::no_shard)
