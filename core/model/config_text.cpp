@@ -44,6 +44,18 @@ const ConfigFields& class_defaults(const ModelFamily& family, TransformersVersio
   return known.emplace(key, defaults_together(family, version)).first->second;
 }
 
+/// What all config classes have.
+const ConfigFields& common_defaults(TransformersVersion version) {
+  static std::mutex mutex;
+  static std::map<TransformersVersion, ConfigFields> known;
+  const std::scoped_lock lock(mutex);
+  const auto [found, is_new] = known.try_emplace(version);
+  if (is_new)
+    for (const auto& [key, value] : common_config_defaults(version).members())
+      found->second.set(key, value);
+  return found->second;
+}
+
 std::string_view canonical(const ModelFamily& family, std::string_view key) {
   for (const auto& [alias, name] : family.config_aliases)
     if (key == alias) return name;
@@ -172,9 +184,7 @@ std::string in_quotes(std::string_view text) { return Json(text).dump(); }
 std::string config_text(const JsonValue& config, const Model& model) {
   const ModelFamily& family = family_of(model);
   const ConfigFields& defaults = class_defaults(family, model.transformers);
-  ConfigFields common;
-  for (const auto& [key, value] : common_config_defaults(model.transformers).members())
-    common.set(key, value);
+  const ConfigFields& common = common_defaults(model.transformers);
   const ConfigFields fields = constructed(config, family, model);
   ConfigFields written;
   for (const auto& [key, text] : fields.all())

@@ -53,7 +53,7 @@ class Builder {
         launch(row, true);
         return host_waits_for_lane(row.lane);
       case HostActionKind::dispatch:
-        segment_.host.dispatch(in_backward_, times_);
+        segment_.host.dispatch(in_backward_, times_ * row.subject);
         return;
       case HostActionKind::repeat:
         times_ = row.subject;

@@ -55,6 +55,14 @@ struct Renumbering {
   }
 };
 
+/// Dispatches in a row are one row: they take the host's time and nothing else.
+void add_dispatch(std::uint8_t lane, std::vector<StepRow>& rows) {
+  if (!rows.empty() && rows.back().kind == HostActionKind::dispatch)
+    ++rows.back().subject;
+  else
+    rows.push_back({.kind = HostActionKind::dispatch, .lane = lane, .subject = 1});
+}
+
 }  // namespace
 
 StepRows step_rows(const Schedule& schedule, const Step& step) {
@@ -70,6 +78,10 @@ StepRows step_rows(const Schedule& schedule, const Step& step) {
   for (std::uint32_t i = step.actions.begin; i < step.actions.end; ++i) {
     const HostAction& action = actions[i];
     if (!keeps_time(action.kind)) continue;
+    if (action.kind == HostActionKind::dispatch) {
+      add_dispatch(action.lane, result.rows);
+      continue;
+    }
     StepRow row{.kind = action.kind, .lane = action.lane, .subject = action.subject};
     if (is_wait(action.kind) || action.kind == HostActionKind::record_event) {
       row.previous = action.subject < first;

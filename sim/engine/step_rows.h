@@ -13,7 +13,7 @@ struct StepRow {
   HostActionKind kind = HostActionKind::dispatch;
   std::uint8_t lane = 0;
   bool previous = false;      ///< the event is of the step before
-  std::uint32_t subject = 0;  ///< operation, event in its step, or times
+  std::uint32_t subject = 0;  ///< operation, event in its step, or times (of dispatches: in a row)
 };
 
 /// A step that follows itself. An event of an earlier step is taken for that of the step before

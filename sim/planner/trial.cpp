@@ -172,15 +172,41 @@ CompileScope left_to_compile(const Choice& choice, const TrialInputs& inputs) {
   return is_recorded_so ? CompileScope::none : inputs.training.compiled;
 }
 
+/// Of an eager choice with all blocks, which is played as it is recorded.
+bool may_be_kept(const Choice& choice, const TrialInputs& inputs) {
+  return inputs.findings != nullptr && choice.runtime != Runtime::native && !choice.torchtitan &&
+         left_to_compile(choice, inputs) == CompileScope::none;
+}
+
+Trial trial_of(const Schedule& schedule, const TrialInputs& inputs, int micro_batches) {
+  return {.time = time_of(schedule, inputs, micro_batches),
+          .allocated = allocated_peak(schedule),
+          .outside = outside_of(schedule, inputs)};
+}
+
+/// Whether what is recorded to be played with the allocator serves the trial, too, and takes little
+/// longer: a few micro-batches more, or nothing. Its last step is the one that the trial times.
+bool serves_both(const Choice& choice, const TrialInputs& inputs) {
+  if (!may_be_kept(choice, inputs) || shared_recordings(choice, inputs) != nullptr) return false;
+  const eager::RecordedSteps steps = trial_steps(choice);
+  const bool has_all = steps.left_out == 0 && steps.labels.size() == eager::training_steps.size();
+  return has_all || repeats_second_step(choice, inputs.model);
+}
+
 Trial try_out_alone(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop) {
   const Choice recorded = told(choice);
+  const int micro_batches =
+      recorded.micro_batches == choice.micro_batches ? 0 : choice.micro_batches;
+  const CompileScope scope = left_to_compile(choice, inputs);
+  if (serves_both(recorded, inputs)) {
+    Schedule schedule = recording_of(recorded, inputs, stop);
+    const Trial trial = trial_of(schedule, inputs, micro_batches);
+    inputs.findings->keep_recording(recorded, std::move(schedule));
+    return trial;
+  }
   std::shared_ptr<const Schedule> schedule = recorded_for_trial(recorded, inputs, stop);
-  if (const CompileScope scope = left_to_compile(choice, inputs); scope != CompileScope::none)
-    schedule = std::make_shared<const Schedule>(compiled(*schedule, scope));
-  const bool has_all = recorded.micro_batches == choice.micro_batches;
-  return {.time = time_of(*schedule, inputs, has_all ? 0 : choice.micro_batches),
-          .allocated = allocated_peak(*schedule),
-          .outside = outside_of(*schedule, inputs)};
+  return scope == CompileScope::none ? trial_of(*schedule, inputs, micro_batches)
+                                     : trial_of(compiled(*schedule, scope), inputs, micro_batches);
 }
 
 }  // namespace
@@ -212,6 +238,23 @@ FullSimulation played_fully(const Schedule& schedule, const TrialInputs& inputs)
 
 }  // namespace
 
+namespace {
+
+/// The first step alone, and where that fits all of them.
+FullSimulation played_in_turn(Schedule& schedule, const TrialInputs& inputs) {
+  if (schedule.steps.size() > 1 && inputs.profile.memory > Bytes{}) {
+    std::vector<Step> all = schedule.steps;
+    schedule.steps.resize(1);
+    FullSimulation first = played_fully(schedule, inputs);
+    first.is_part = true;
+    schedule.steps = std::move(all);
+    if (!first.fits) return first;
+  }
+  return played_fully(schedule, inputs);
+}
+
+}  // namespace
+
 FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs,
                               const std::stop_token& stop) {
   if (inputs.findings != nullptr)
@@ -219,6 +262,12 @@ FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs,
   if (is_pipelined(choice)) return simulate_pipeline(choice, inputs, stop);
   const Choice recorded = told(choice);
   const CompileScope scope = left_to_compile(choice, inputs);
+  if (may_be_kept(recorded, inputs))
+    if (std::optional<Schedule> kept = inputs.findings->take_recording(recorded)) {
+      const FullSimulation result = played_in_turn(*kept, inputs);
+      if (result.fits) inputs.findings->keep_recording(recorded, std::move(*kept));
+      return result;
+    }
   struct DoesNotFit {
     FullSimulation result;
   };

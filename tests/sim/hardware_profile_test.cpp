@@ -157,6 +157,10 @@ TEST(HardwareProfile, NamesTheNearestProfileToBeBasedOn) {
       ::testing::AllOf(HasSubstr("test.json:1: based_on"), HasSubstr("did you mean \"h100_sxm\"")));
 }
 
+TEST(HardwareProfile, NamesTheShortestProfileThatBeginsWithTheWord) {
+  EXPECT_THAT(error_of(R"({"based_on": "h100"})"), HasSubstr("did you mean \"h100_sxm\""));
+}
+
 TEST(HardwareProfile, NamesTheNearestFabric) {
   std::string text = gpu_and_node;
   text.replace(text.find("nvswitch"), 8, "nvswich");

@@ -12,7 +12,9 @@
 #include "core/pytorch/runtimes/training/requested_setup.h"
 #include "sim/planner/answer/basis.h"
 #include "sim/planner/bounds.h"
+#include "sim/planner/plain_step.h"
 #include "tests/sim/planner/answer/tiny_plan.h"
+#include "tests/sim/planner/bounds_hold.h"
 
 namespace shardscope::planner {
 namespace {
@@ -309,6 +311,46 @@ TEST_F(WideEstimate, BoundOfReductionsThatDoNotOverlapIsHigher) {
   two[1].prefetch = Prefetch::none;
   const std::vector<Bounds> bounds = bounds_of(two, basis_.trials, 1);
   EXPECT_GT(bounds[1].time, bounds[0].time);
+}
+
+TEST_F(WideEstimate, BoundsOfFsdpAreNoHigherThanTrials) {
+  Inputs inputs = wide_plan();
+  inputs.question.runtimes = {Runtime::fsdp1, Runtime::fsdp2};
+  const Basis basis(inputs);
+  std::vector<Choice> all = choices_of(inputs, 32).choices;
+  std::erase_if(all, [](const Choice& choice) { return choice.offload != Offload::none; });
+  all = drawn(std::move(all), 32);
+  const std::vector<Bounds> bounds = bounds_of(all, basis.trials, 0);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Trial whole = try_out(all[i], basis.trials);
+    EXPECT_LE(bounds[i].time, whole.time.span) << text_of(all[i]);
+    EXPECT_LE(bounds[i].memory, whole.needed()) << text_of(all[i]);
+  }
+}
+
+// One unit is gathered before anything of a micro-batch is computed, and reduced behind all of it:
+// a further micro-batch adds both, whole, to what it computes.
+TEST_F(WideEstimate, BoundOfOneUnitHasAllCommunicationOfEachMicroBatch) {
+  Choice three{.runtime = Runtime::fsdp1,
+               .sharding = ShardingStrategy::full_shard,
+               .mesh = {.shard = 32},
+               .blocks_per_unit = 0,
+               .prefetch = Prefetch::pre,
+               .batch = 1,
+               .micro_batches = 3,
+               .reduces_every_micro_batch = true};
+  Choice two = three;
+  two.micro_batches = 2;
+  const std::vector<Choice> both{two, three};
+  const std::vector<Bounds> bounds = bounds_of(both, basis_.trials, 1);
+  const Duration computed = plain_step(three, basis_.trials).compute;
+  const Group world{.ranks = Ranks::spaced(0, 1, 32)};
+  const Bytes all = bytes_of(inputs_.model.parameter_elements(), Dtype::bfloat16);
+  const Duration exchanged =
+      basis_.costs.collective_time(OperationKind::all_gather, all, world) +
+      basis_.costs.collective_time(OperationKind::reduce_scatter, all, world);
+  const double more = (bounds[1].time - bounds[0].time).seconds();
+  EXPECT_NEAR(more, (computed + exchanged).seconds(), 1e-4 * more);
 }
 
 // A second copy among 2 ranks is half of the 16-bit parameters, but for what stays whole.

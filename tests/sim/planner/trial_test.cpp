@@ -12,6 +12,7 @@
 #include "sim/engine/rehearse.h"
 #include "sim/engine/step_player.h"
 #include "sim/planner/answer/basis.h"
+#include "sim/planner/estimate.h"
 #include "sim/planner/first_step_listener.h"
 #include "tests/sim/planner/answer/tiny_plan.h"
 #include "tests/sim/planner/equal_schedules.h"
@@ -184,6 +185,33 @@ TEST_P(LeftOut, RehearsedMemoryIsThatOfTheSimulation) {
     EXPECT_EQ(rehearsal.reserved, highest) << share;
     EXPECT_EQ(rehearsal.out_of_memory, simulation.out_of_memory.has_value()) << share;
   }
+}
+
+// With findings a trial keeps its recording for the rehearsal. Without them each is recorded for
+// itself, the trial with fewer micro-batches.
+TEST_P(LeftOut, OneRecordingForTrialAndRehearsalSaysWhatTwoSay) {
+  HardwareProfile profile = basis_.inputs.profile;
+  const TrialInputs& on = basis_.trials;
+  const Bytes needed = rehearse(schedule_of(choice(3), on), profile).reserved;
+  for (const double share : {0.8, 0.95, 2.0})
+    for (const int micro_batches : {1, 2, 3, 5}) {
+      SCOPED_TRACE(testing::Message() << share << " " << micro_batches);
+      profile.memory = {static_cast<std::int64_t>(share * static_cast<double>(needed.count))};
+      Findings findings(on.model, on.config);
+      const TrialInputs apart{on.model, on.config,        on.training,  profile,
+                              on.costs, on.native_target, on.allocator, Bytes{}};
+      const TrialInputs together{on.model,         on.config,    on.training, profile,  on.costs,
+                                 on.native_target, on.allocator, Bytes{},     &findings};
+      const Choice asked = choice(micro_batches);
+      const Trial one = try_out(asked, together), two = try_out(asked, apart);
+      EXPECT_EQ(one.time.span, two.time.span);
+      EXPECT_EQ(one.allocated, two.allocated);
+      const FullSimulation played = simulate_fully(asked, together);
+      const FullSimulation alone = simulate_fully(asked, apart);
+      EXPECT_EQ(played.reserved, alone.reserved);
+      EXPECT_EQ(played.fits, alone.fits);
+      EXPECT_EQ(played.is_part, alone.is_part);
+    }
 }
 
 // What is told after the first step is told of the whole run, too.
