@@ -304,8 +304,7 @@ void refuse_beside_new_layers(const PytorchQuestion& q, const std::vector<MeshAx
       refuse(size_of_axis(axes, name.axis) > 1, "--mesh", fmt::format("the axis {}", name.word));
   refuse(q.pytorch.float8.has_value(), "--float8", "float8");
   refuse(torchtitan_compile_scope(q.pytorch) != CompileScope::none, "--compile", "compiled code");
-  refuse(q.job.precision && *q.job.precision != "bf16_mixed", "--precision",
-         "another precision than bf16_mixed");
+  refuse(q.job.precision && *q.job.precision == "fp32", "--precision", "fp32");
   refuse_if(q.pytorch.attention && *q.pytorch.attention != "flex", "--attention",
             "torchtitan 0.3's layers use FlexAttention", "give flex, or leave it out");
 }

@@ -387,8 +387,8 @@ TEST_F(Pytorch, TorchtitanNamesWhatItDoesNotPlayOfMixtures) {
               HasSubstr("torchtitan 0.3 checkpoints every block, or none"));
   EXPECT_THAT(complaint("config.json --mesh shard=4", "60"),
               HasSubstr("60 tokens are not a multiple of 8"));
-  EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --precision bf16"),
-              HasSubstr("another precision than bf16_mixed"));
+  EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --precision fp32"),
+              HasSubstr("fp32 is not predicted with a mixture of experts"));
   EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --expert-load 0.5"),
               HasSubstr("\"0.5\" is below 1"));
   EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --expert-load 1.5:2-3"),

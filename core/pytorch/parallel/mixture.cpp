@@ -356,7 +356,7 @@ std::shared_ptr<Module> make_mixture(Session& s, const MixtureOptions& o) {
       o.tensor ? shard_size(o.shape.vocab, o.tensor->size(), o.tensor->rank) : o.shape.vocab;
   if (o.part.first) add_embeddings(s, *root, rows, o);
   Module& layers = add_module(*root, "layers", "ModuleDict");
-  if (o.part.layers.empty())
+  if (o.part.first && o.part.last)
     for (std::int64_t i = 0; i < o.shape.layers; ++i) add_block(s, layers, i, o);
   for (const std::int64_t i : o.part.layers) add_block(s, layers, i, o);
   if (o.part.last) add_head(s, *root, rows, o);
