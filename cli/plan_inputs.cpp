@@ -53,6 +53,8 @@ void refuse_under_torchtitan(const PlanOptions& options, const HardwareProfile& 
   refuse_if(options.pytorch.optimizer_implementation.value_or("fused") != "fused",
             "--optimizer-implementation", "plan weighs torchtitan with its fused optimizer",
             way_out);
+  refuse_if(options.pytorch.layers.value_or("torchtitan") != "torchtitan", "--layers",
+            "plan weighs a dense model with torchtitan's layers of 2025", way_out);
   torchtitan_compile_scope(options.pytorch);
   refuse_if(options.lengths.has_value(), "--lengths",
             "lengths are not weighed under torchtitan, which packs its sequences", way_out);

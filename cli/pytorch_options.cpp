@@ -421,9 +421,11 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
                   "eager, or the first kernel that PyTorch may choose: math, efficient, flash, "
                   "cudnn (default: eager where config.json says so, else cudnn)"});
   command.option("--layers", options.layers,
-                 {"transformers|torchtitan",
+                 {"transformers|torchtitan|torchtitan-0.3",
                   "torchtitan: a Llama's attention as torchtitan's model.py has it, with complex "
-                  "numbers and repeated keys and values (default: transformers)"});
+                  "numbers and repeated keys and values (default: transformers). Under --runtime "
+                  "torchtitan torchtitan-0.3: a dense Llama or Qwen3 as that version has it, with "
+                  "FlexAttention and the loss in parts"});
   command.option("--optimizer-implementation", options.optimizer_implementation,
                  {"foreach|fused|loop", "default: foreach, as PyTorch on GPUs"});
   command.option("--dropout", options.dropout, {"on|off", "on: the values of the config"});

@@ -52,9 +52,11 @@ int axis_size(std::string_view word, std::string_view text) {
 
 struct GivenMesh {
   std::vector<MeshAxis> axes;
-  int expert_ranks = 1;  ///< of the ranks of shard
+  int expert_ranks = 1;  ///< of the ranks of shard and tensor
 };
 constexpr std::string_view expert_word = "expert";
+/// Of --layers.
+constexpr std::string_view new_layers = "torchtitan-0.3";
 
 /// Every axis once; those that are not named have size 1. `shard` 0: not named.
 GivenMesh parse_axes(std::string_view text) {
@@ -288,47 +290,64 @@ void refuse_lost_gradients(PipelineScheduleKind kind, const Mesh& inside, bool r
                                         inside.replicate)});
 }
 
-/// Settings that were never compared with torchtitan's mixtures of experts.
-void refuse_beside_experts(const PytorchQuestion& q, const std::vector<MeshAxis>& axes) {
+/// Settings that were never compared with torchtitan 0.3's layers.
+void refuse_beside_new_layers(const PytorchQuestion& q, const std::vector<MeshAxis>& axes) {
   const auto refuse = [](bool given, std::string_view where, std::string_view what) {
     refuse_if(given, where,
-              fmt::format("{} is not predicted with a mixture of experts under torchtitan", what),
-              "leave it out, or give a model without experts");
+              fmt::format("{} is not predicted with a mixture of experts, or other layers of "
+                          "torchtitan 0.3",
+                          what),
+              "leave it out, or give a dense Llama without --layers");
   };
   for (const AxisName& name : axis_names)
-    if (name.axis == "pp" || name.axis == "cp" || name.axis == "tp")
+    if (name.axis == "cp")
       refuse(size_of_axis(axes, name.axis) > 1, "--mesh", fmt::format("the axis {}", name.word));
   refuse(q.pytorch.float8.has_value(), "--float8", "float8");
   refuse(torchtitan_compile_scope(q.pytorch) != CompileScope::none, "--compile", "compiled code");
-  refuse(q.job.precision && *q.job.precision != "bf16_mixed", "--precision",
-         "another precision than bf16_mixed");
+  refuse(q.job.precision && *q.job.precision == "fp32", "--precision", "fp32");
   refuse_if(q.pytorch.attention && *q.pytorch.attention != "flex", "--attention",
-            "torchtitan's mixtures of experts use FlexAttention", "give flex, or leave it out");
+            "torchtitan 0.3's layers use FlexAttention", "give flex, or leave it out");
 }
 
-/// Experts and their ranks, as torchtitan 0.3 has them.
-void set_experts(const PytorchQuestion& q, const GivenMesh& mesh, const JsonValue& config,
-                 planner::TorchtitanJob& asked) {
-  refuse_beside_experts(q, mesh.axes);
+void check_divides_over_tensor(const eager::parallel::MixtureShape& shape, std::int64_t length,
+                               int expert_ranks, int tensor) {
+  const auto check = [&](std::string_view what, std::int64_t size) {
+    check_divides(what, size, "tensor", tensor);
+  };
+  check("attention heads", shape.heads);
+  if (!shape.latent) check("key and value heads", shape.kv_heads);
+  if (expert_ranks == 1) check("columns of an expert", shape.hidden);
+  check("columns of the shared experts", shape.shared_hidden);
+  check("columns of the feed-forward", shape.dense_hidden);
+  check("tokens of a sequence", length);
+}
+
+/// Layers, experts and their ranks, as torchtitan 0.3 has them.
+void set_new_layers(const PytorchQuestion& q, const GivenMesh& mesh, const JsonValue& config,
+                    planner::TorchtitanJob& asked) {
+  refuse_beside_new_layers(q, mesh.axes);
   asked.config = &config;
   asked.expert_ranks = mesh.expert_ranks;
   const ExpertLoad load = parse_expert_load(q.pytorch.expert_load);
   check_expert_load(load, mesh.expert_ranks);
   asked.expert_load = load.factor;
   const eager::parallel::MixtureShape shape = eager::parallel::mixture_shape(asked.model, config);
-  check_divides("ranks of shard", size_of_axis(mesh.axes, "dp_shard"), expert_word,
-                mesh.expert_ranks);
+  const int tensor = size_of_axis(mesh.axes, "tp");
+  check_divides("ranks of shard and tensor", size_of_axis(mesh.axes, "dp_shard") * tensor,
+                expert_word, mesh.expert_ranks);
   check_divides("experts", shape.experts, expert_word, mesh.expert_ranks);
+  check_divides_over_tensor(shape, asked.length, mesh.expert_ranks, tensor);
   if (asked.checkpointing.every > 1)
     throw Error({.where = "--checkpointing",
-                 .what = "torchtitan checkpoints every block of a mixture, or none",
+                 .what = "torchtitan 0.3 checkpoints every block, or none",
                  .way_out = "give none, selective or full"});
 }
 
-void note_experts(const PytorchQuestion& q, const planner::TorchtitanJob& asked,
-                  TorchtitanScenario& scenario) {
+void note_new_layers(const PytorchQuestion& q, const planner::TorchtitanJob& asked,
+                     TorchtitanScenario& scenario) {
   scenario.assumed.push_back(fmt::format("torchtitan 0.3: FlexAttention, the loss in {} parts",
                                          eager::parallel::usual_loss_parts));
+  if (!eager::parallel::is_mixture(scenario.model)) return;
   if (!q.pytorch.expert_load)
     scenario.assumed.emplace_back("all experts get the same tokens (--expert-load)");
   if (q.pytorch.expert_load && asked.expert_ranks == 1)
@@ -349,11 +368,15 @@ std::optional<eager::parallel::TorchtitanSplit> take_split(JobOptions& options) 
   return split;
 }
 
+int layers_of(const Model& model, const Job& job) {
+  if (!eager::parallel::is_mixture(model))
+    return model.decoder ? static_cast<int>(model.decoder->blocks.size()) : 0;
+  return static_cast<int>(eager::parallel::mixture_shape(model, config_of(job.model)).layers);
+}
+
 /// torchtitan's numbers of stages and layers where they are not given.
 void deal_out(const std::optional<eager::parallel::TorchtitanSplit>& split, bool stages_given,
-              int ranks, const Model& model, PipelineChoice& pipeline) {
-  if (!model.decoder) return;
-  const auto layers = static_cast<int>(model.decoder->blocks.size());
+              int ranks, int layers, PipelineChoice& pipeline) {
   const bool single = has_single_stage(pipeline.schedule);
   const auto listed = static_cast<int>(pipeline.layers.size());
   if (stages_given && split && split->layers_per_stage > 0)
@@ -375,14 +398,22 @@ void deal_out(const std::optional<eager::parallel::TorchtitanSplit>& split, bool
 }
 
 void check_pipeline(const PytorchQuestion& q, const Job& job, const planner::TorchtitanJob& asked) {
+  const bool is_new = asked.has_new_layers || eager::parallel::is_mixture(asked.model);
   const int stages = size_of_axis(asked.mesh, "pp");
   if (stages == 1) return;
   refuse_beside_pipeline(q, asked.mesh, job.pipeline);
   const Mesh inside{.pipeline = stages,
                     .replicate = size_of_axis(asked.mesh, "dp_replicate"),
                     .shard = size_of_axis(asked.mesh, "dp_shard")};
-  if (const std::string why = planner::why_not_in_torchtitan(inside, asked.precision); !why.empty())
-    throw mesh_error(why);
+  if (is_new && size_of_axis(asked.mesh, "tp") > 1 && asked.batch > 1)
+    throw Error(
+        {.where = "--batch",
+         .what = fmt::format("{} sequences of a micro-batch in parts go between stages as "
+                             "tensors that are not contiguous, which PyTorch refuses to send",
+                             asked.batch),
+         .way_out = "give --batch 1, or leave tensor or pipeline out of --mesh"});
+  const std::string why = planner::why_not_in_torchtitan(inside, asked.precision);
+  if (!why.empty() && !is_new) throw mesh_error(why);
   refuse_lost_gradients(job.pipeline.schedule, inside, asked.reshards);
   pipeline_setup({.mesh = inside}, job.pipeline, job.accumulate);
 }
@@ -421,8 +452,10 @@ void refuse_under_torchtitan(const PytorchOptions& options) {
   refuse_if(options.liger.value_or("off") != "off", "--liger", "torchtitan does not use Liger");
   refuse_if(options.reference.has_value(), "--reference", "torchtitan compares with no reference");
   refuse_if(options.prompt.has_value(), "--prompt", "torchtitan's tokens all have a label");
-  refuse_if(options.layers.value_or("torchtitan") != "torchtitan", "--layers",
-            "torchtitan's layers are its own");
+  const std::string layers = options.layers.value_or("torchtitan");
+  refuse_if(layers != "torchtitan" && layers != new_layers, "--layers",
+            "torchtitan's layers are its own",
+            fmt::format("give torchtitan, or {} for those of that version", new_layers));
   refuse_if(options.transformers.has_value(), "--transformers",
             "torchtitan's Llama is none of transformers");
   refuse_if(options.optimizer_in_backward.value_or("off") != "off", "--optimizer-in-backward",
@@ -457,8 +490,8 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   Job job = sizes_of(options, pipeline_ranks);
   TorchtitanScenario scenario{.model = trained_model(job)};
   if (pipeline_ranks > 1)
-    deal_out(split, q.job.stages_per_rank.has_value() || q.job.job, pipeline_ranks, scenario.model,
-             job.pipeline);
+    deal_out(split, q.job.stages_per_rank.has_value() || q.job.job, pipeline_ranks,
+             layers_of(scenario.model, job), job.pipeline);
   scenario.mesh = text_of_mesh(given);
   scenario.place.world = static_cast<int>(product_of(axes));
   scenario.place.rank = rank_of(q.place, scenario.place.world);
@@ -478,9 +511,11 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
                                .checkpointing = {},
                                .pipeline = job.pipeline,
                                .float8 = float8};
+  asked.has_new_layers = q.pytorch.layers.value_or("") == new_layers;
   check_pipeline(q, job, asked);
   asked.checkpointing = checkpointing_of(q.job, scenario.assumed);
   const bool has_experts = eager::parallel::is_mixture(scenario.model);
+  const bool is_new = has_experts || asked.has_new_layers;
   refuse_if(!has_experts && q.pytorch.expert_load.has_value(), "--expert-load",
             "the model has no experts that are predicted under torchtitan", "leave it out");
   if (!has_experts && given.expert_ranks > 1)
@@ -489,20 +524,19 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
                     "torchtitan",
                     scenario.model.class_name));
   std::optional<JsonValue> config;
-  if (has_experts) set_experts(q, given, config.emplace(config_of(job.model)), asked);
+  if (is_new) set_new_layers(q, given, config.emplace(config_of(job.model)), asked);
   ParallelSettings& settings = scenario.settings = planner::torchtitan_settings(asked);
   scenario.precision = name_of(asked.precision);
   scenario.strategy = q.job.strategy.value_or("full_shard");
-  if (!has_experts) check_divides(settings);
+  if (!is_new) check_divides(settings);
   const bool ring = size_of_axis(settings.mesh, "cp") > 1;
   constexpr int usual_capability = 90;
-  scenario.session = {
-      .compute_capability = q.gpu.compute_capability.value_or(usual_capability),
-      .attention = has_experts ? eager::AttentionSwitches{} : attention_of(q, ring)};
+  scenario.session = {.compute_capability = q.gpu.compute_capability.value_or(usual_capability),
+                      .attention = is_new ? eager::AttentionSwitches{} : attention_of(q, ring)};
   for (std::string& text : assumptions(q.job, job)) scenario.assumed.push_back(std::move(text));
   scenario.assumed.insert(scenario.assumed.end(), q.sharding.recipe_notes.begin(),
                           q.sharding.recipe_notes.end());
-  if (has_experts) note_experts(q, asked, scenario);
+  if (is_new) note_new_layers(q, asked, scenario);
   if (size_of_axis(settings.mesh, "tp") > 1)
     scenario.assumed.emplace_back(
         "sequence parallel norms, loss parallel, synchronous tensor parallelism");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 #include "core/base/error.h"
@@ -74,13 +75,36 @@ void set_checkpointing(const eager::CheckpointChoice& choice, const Model& model
   settings.checkpoint.preserve_rng_state = false;
 }
 
-void set_pipeline(const TorchtitanJob& job, ParallelSettings& settings) {
+void set_pipeline(const TorchtitanJob& job, const std::vector<int>& layers,
+                  ParallelSettings& settings) {
   settings.schedule = job.pipeline.schedule;
   settings.stages_per_rank = job.pipeline.stages_per_rank;
-  const int stages = job.mesh.front().size * job.pipeline.stages_per_rank;
-  for (const int layers : blocks_of_stages(job.model, job.pipeline, stages, "--pipeline-stages"))
-    settings.stage_layers.push_back(layers);
+  settings.stage_layers.assign(layers.begin(), layers.end());
   settings.batch *= job.micro_batches;
+}
+
+constexpr std::string_view stages_option = "--pipeline-stages";
+
+int stages_of(const TorchtitanJob& job) {
+  return job.mesh.front().size * job.pipeline.stages_per_rank;
+}
+
+/// As the choice deals them out, else the first stages have one more.
+std::vector<int> mixture_layers_of_stages(const TorchtitanJob& job, int layers) {
+  const int stages = stages_of(job);
+  const std::vector<int>& given = job.pipeline.layers;
+  if (given.empty() && stages <= layers) {
+    std::vector<int> equal(static_cast<std::size_t>(stages), layers / stages);
+    for (int stage = 0; stage < layers % stages; ++stage) ++equal[static_cast<std::size_t>(stage)];
+    return equal;
+  }
+  const int sum = std::accumulate(given.begin(), given.end(), 0);
+  if (static_cast<int>(given.size()) == stages && sum == layers) return given;
+  throw Error({.where = std::string(stages_option),
+               .what = fmt::format("{} stages and numbers of layers that add up to {}, of a model "
+                                   "of {} layers in {} stages",
+                                   given.size(), sum, layers, stages),
+               .way_out = "give a number for each stage, or fewer stages"});
 }
 
 PredictedPipeline predicted_pipeline(const TorchtitanPipeline& pipeline) {
@@ -123,9 +147,16 @@ ParallelSettings mixture_settings(const TorchtitanJob& job) {
                             .clips = job.clips,
                             .micro_batches = job.micro_batches};
   set_precision(job.precision, settings);
+  const eager::parallel::MixtureShape shape =
+      eager::parallel::mixture_shape(job.model, *job.config);
+  if (job.mesh.front().name == "pp")
+    set_pipeline(job, mixture_layers_of_stages(job, static_cast<int>(shape.layers)), settings);
   settings.mixture = eager::parallel::MixtureSettings{
-      .shape = eager::parallel::mixture_shape(job.model, *job.config),
-      .mesh = {},
+      .shape = shape,
+      .mesh = job.mesh,
+      .schedule = settings.schedule,
+      .stages_per_rank = settings.stages_per_rank,
+      .stage_layers = settings.stage_layers,
       .expert_ranks = job.expert_ranks,
       // One rank has no more than all tokens.
       .load = std::min(job.expert_load, static_cast<double>(job.expert_ranks)),
@@ -139,9 +170,6 @@ ParallelSettings mixture_settings(const TorchtitanJob& job) {
       .optimizer = job.optimizer,
       .clips = job.clips};
   settings.mixture->mixed_precision.cast_forward_inputs = false;
-  for (const MeshAxis& axis : job.mesh)
-    if (axis.name == "dp_replicate" || axis.name == "dp_shard")
-      settings.mixture->mesh.push_back(axis);
   return settings;
 }
 
@@ -203,7 +231,8 @@ std::vector<Schedule> small_stages(const Choice& choice, const TrialInputs& inpu
 }  // namespace
 
 ParallelSettings torchtitan_settings(const TorchtitanJob& job) {
-  if (eager::parallel::is_mixture(job.model) && job.config != nullptr) return mixture_settings(job);
+  const bool is_new = job.has_new_layers || eager::parallel::is_mixture(job.model);
+  if (is_new && job.config != nullptr) return mixture_settings(job);
   ParallelSettings settings{.shape = eager::parallel::llama_shape(job.model),
                             .mesh = job.mesh,
                             .batch = job.batch,
@@ -217,7 +246,9 @@ ParallelSettings torchtitan_settings(const TorchtitanJob& job) {
   set_precision(job.precision, settings);
   set_float8(job.float8, settings);
   set_checkpointing(job.checkpointing, job.model, settings);
-  if (job.mesh.front().name == "pp") set_pipeline(job, settings);
+  if (job.mesh.front().name == "pp")
+    set_pipeline(job, blocks_of_stages(job.model, job.pipeline, stages_of(job), stages_option),
+                 settings);
   return settings;
 }
 

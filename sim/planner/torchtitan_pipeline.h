@@ -34,9 +34,11 @@ struct TorchtitanJob {
   eager::CheckpointChoice checkpointing;
   PipelineChoice pipeline;  ///< of an axis pp
   eager::parallel::Float8Recipe float8 = eager::parallel::Float8Recipe::none;
-  const JsonValue* config = nullptr;  ///< of a mixture of experts: what the model was made from
-  int expert_ranks = 1;               ///< of dp_shard, over which experts are spread
-  double expert_load = 1;             ///< tokens of the busiest of these ranks, by the average
+  /// Of a mixture of experts, or of torchtitan 0.3's layers: what the model was made from.
+  const JsonValue* config = nullptr;
+  bool has_new_layers = false;  ///< those of torchtitan 0.3, of a dense model
+  int expert_ranks = 1;         ///< of dp_shard, over which experts are spread
+  double expert_load = 1;       ///< tokens of the busiest of these ranks, by the average
 };
 /// Sequence and loss parallel, and the stages of an axis pp; or a mixture of experts. Throws Error
 /// where the model is none of torchtitan's, or naming the option of its pipeline.

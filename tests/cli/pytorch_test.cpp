@@ -370,19 +370,25 @@ TEST_F(Pytorch, TorchtitanNamesWhatItDoesNotPlayOfMixtures) {
     return outcome.errors;
   };
   EXPECT_THAT(complaint("config.json --mesh shard=4,expert=3"),
-              HasSubstr("4 ranks of shard do not divide over 3 of expert"));
+              HasSubstr("4 ranks of shard and tensor do not divide over 3 of expert"));
   EXPECT_THAT(complaint("config.json --mesh shard=16,expert=16"),
               HasSubstr("8 experts do not divide over 16 of expert"));
-  EXPECT_THAT(complaint("config.json --mesh shard=4,tensor=2,expert=2"),
-              HasSubstr("the axis tensor is not predicted with a mixture of experts"));
+  EXPECT_THAT(complaint("config.json --mesh shard=4,context=2,expert=2"),
+              HasSubstr("the axis context is not predicted with a mixture of experts"));
+  EXPECT_THAT(complaint("config.json --mesh shard=2,tensor=16"),
+              HasSubstr("do not divide over 16 of tensor"));
+  EXPECT_THAT(complaint("config.json --mesh pipeline=2,tensor=2 --batch 2"),
+              HasSubstr("tensors that are not contiguous"));
+  EXPECT_THAT(complaint("dense.json --mesh shard=2 --layers transformers"),
+              HasSubstr("give torchtitan, or torchtitan-0.3"));
   EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --compile blocks"),
               HasSubstr("compiled code is not predicted with a mixture of experts"));
   EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --checkpointing every:2"),
-              HasSubstr("torchtitan checkpoints every block of a mixture, or none"));
+              HasSubstr("torchtitan 0.3 checkpoints every block, or none"));
   EXPECT_THAT(complaint("config.json --mesh shard=4", "60"),
               HasSubstr("60 tokens are not a multiple of 8"));
-  EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --precision bf16"),
-              HasSubstr("another precision than bf16_mixed"));
+  EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --precision fp32"),
+              HasSubstr("fp32 is not predicted with a mixture of experts"));
   EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --expert-load 0.5"),
               HasSubstr("\"0.5\" is below 1"));
   EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --expert-load 1.5:2-3"),

@@ -11,6 +11,7 @@
 #include "core/pytorch/engine/engine.h"
 #include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/views.h"
+#include "core/pytorch/parallel/loss_parallel.h"
 
 namespace shardscope::eager::parallel {
 namespace {
@@ -49,10 +50,18 @@ void end(const ChunkedLoss& loss) {
   loss.sharded->reshard(loss.head);
 }
 
-Tensor loss_of(Session& s, const Tensor& logits, const Tensor& labels,
+Tensor summed_loss(Session& s, const ProcessGroup* tensor, const Tensor& logits,
+                   const Tensor& labels) {
+  const Tensor rows = to(s, flatten(s, logits, 0, 1), Dtype::float32);
+  const Tensor targets = flatten(s, labels, 0, 1);
+  if (tensor == nullptr) return cross_entropy(s, rows, targets);
+  Pending pending;
+  return split_cross_entropy(s, {.group = tensor, .pending = &pending}, rows, targets);
+}
+
+Tensor loss_of(Session& s, const ProcessGroup* tensor, const Tensor& logits, const Tensor& labels,
                const Tensor& labels_of_all) {
-  const Tensor sums =
-      cross_entropy(s, to(s, flatten(s, logits, 0, 1), Dtype::float32), flatten(s, labels, 0, 1));
+  const Tensor sums = summed_loss(s, tensor, logits, labels);
   return div(s, sums, labels_of_all);
 }
 
@@ -85,7 +94,8 @@ Summed run_parts(Session& s, const ChunkedLoss& loss, const Tensor& hidden,
                  const LossInputs& inputs) {
   const Tensors leaves = leaves_of(s, hidden, loss.chunks);
   const Tensors labels = parts_of(s, inputs.labels, loss.chunks);
-  const Tensors positions = parts_of(s, inputs.positions, loss.chunks);
+  const Tensors positions =
+      inputs.positions.defined() ? parts_of(s, inputs.positions, loss.chunks) : Tensors{};
   const Tensor gradient = zeros(s, hidden.sizes(), like(hidden, Dtype::float32));
   Tensor total = zeros(s, {}, like(hidden, Dtype::float32));
   begin(loss);
@@ -94,7 +104,7 @@ Summed run_parts(Session& s, const ChunkedLoss& loss, const Tensor& hidden,
     if (loss.sharded && i + 1 == leaves.size())
       loss.sharded->set_requires_gradient_sync(loss.head, true);
     logits = call_one(s, loss.head, {leaves[i]});
-    of_part = loss_of(s, logits, labels[i], inputs.labels_of_all);
+    of_part = loss_of(s, loss.tensor, logits, labels[i], inputs.labels_of_all);
     total = add(s, total, detach(s, of_part));
     backward(s, of_part);
     add_gradient(s, gradient, leaves[i], static_cast<std::int64_t>(i) * leaves[i].size(1));

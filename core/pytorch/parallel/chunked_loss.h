@@ -13,9 +13,12 @@ struct ChunkedLoss {
   Module& head;
   fsdp2::FullySharded* sharded = nullptr;  ///< not owned; null: nothing is sharded
   int chunks = usual_loss_parts;
+  const ProcessGroup* tensor =
+      nullptr;  ///< over which the head's rows are split; null: they are not
 };
 
-/// What a rank's batch says: labels and positions (B, T), and how many labels all ranks have.
+/// What a rank's batch says: labels and positions (B, T), which stages do not give, and how many
+/// labels all ranks have.
 struct LossInputs {
   Tensor labels, positions, labels_of_all;
 };

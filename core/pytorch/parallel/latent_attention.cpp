@@ -9,6 +9,7 @@
 #include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/views.h"
 #include "core/pytorch/parallel/mixture_modules.h"
+#include "core/pytorch/parallel/sequence_shards.h"
 
 namespace shardscope::eager::parallel {
 namespace {
@@ -84,9 +85,15 @@ Module::Forward attention_forward(const LatentAttention& form) {
 
 }  // namespace
 
+void add_complex_rotary(Session& s, Module& attention, std::int64_t length, std::int64_t columns) {
+  Module& rope = add_module(attention, "rope", "ComplexRoPE");
+  add_buffer(s, rope, "cache", {length, columns});
+  rope.forward = rotary_forward;
+}
+
 void add_latent_attention(Session& s, Module& block, const MixtureOptions& o) {
   const LatentAttention& form = *o.shape.latent;
-  const std::int64_t width = o.shape.dim, heads = o.shape.heads;
+  const std::int64_t width = o.shape.dim, heads = o.shape.heads / tensor_ranks(o);
   Module& attention = add_module(block, "attention", "Attention");
   const std::int64_t queries = heads * form.key();
   if (form.query_rank == 0) {
@@ -99,11 +106,9 @@ void add_latent_attention(Session& s, Module& block, const MixtureOptions& o) {
   add_linear(s, attention, "wkv_a", o.dtype, {form.rank + form.rotary, width});
   add_norm(s, attention, "kv_norm", o.dtype, form.rank);
   add_linear(s, attention, "wkv_b", o.dtype, {heads * (form.plain + form.value), form.rank});
-  add_linear(s, attention, "wo", o.dtype, {width, heads * form.value});
-  Module& rope = add_module(attention, "rope", "ComplexRoPE");
-  add_buffer(s, rope, "cache", {o.length, form.rotary});
-  rope.forward = rotary_forward;
-  attention.forward = attention_forward(form);
+  add_row_linear(s, attention, "wo", o, {width, o.shape.heads * form.value});
+  add_complex_rotary(s, attention, o.length, form.rotary);
+  attention.forward = with_whole_sequence(o.tensor, attention_forward(form));
 }
 
 }  // namespace shardscope::eager::parallel

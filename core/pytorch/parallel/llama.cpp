@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "core/pytorch/engine/aten/attention.h"
 #include "core/pytorch/engine/aten/indexing.h"
 #include "core/pytorch/engine/aten/matmul.h"
@@ -205,6 +207,16 @@ std::shared_ptr<Module> make_linear(Session& s, std::string name, std::int64_t o
   module->parameters.push_back({"weight", on_meta(s, dtype, {out, in}, true)});
   module->forward = linear_forward;
   return module;
+}
+
+std::vector<std::int64_t> layers_of_stage(std::vector<std::int64_t> stage_layers,
+                                          std::int64_t layers, int stages, int stage) {
+  if (stage_layers.empty()) stage_layers.assign(static_cast<std::size_t>(stages), layers / stages);
+  const auto own = stage_layers.begin() + stage;
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(*own));
+  std::iota(numbers.begin(), numbers.end(),
+            std::accumulate(stage_layers.begin(), own, std::int64_t{0}));
+  return numbers;
 }
 
 std::shared_ptr<Module> make_llama(Session& s, const LlamaOptions& o) {

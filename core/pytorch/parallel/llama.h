@@ -33,6 +33,11 @@ struct LlamaPart {
   std::vector<std::int64_t> layers;
 };
 
+/// The layers of a stage out of `layers` in all. `stage_layers`: how many each stage has; empty:
+/// all equally many.
+std::vector<std::int64_t> layers_of_stage(std::vector<std::int64_t> stage_layers,
+                                          std::int64_t layers, int stages, int stage);
+
 struct LlamaOptions {
   LlamaShape shape;
   LlamaPart part;

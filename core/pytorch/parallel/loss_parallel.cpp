@@ -99,7 +99,82 @@ Tensor backward(Session& s, const Tensor& gradient, const Tensor& x, const Tenso
   return mul(s, std::move(sums), scale);
 }
 
+/// Of labels: those of other ranks, and their places in this rank's part. All live as long as the
+/// function that asks.
+struct OwnLabels {
+  Tensor safe, out_of_range, own;
+};
+OwnLabels own_labels(Session& s, const Tensor& labels) {
+  constexpr int any_bound = 1;
+  OwnLabels result{.safe = where_valid(s, labels, labels), .out_of_range = {}, .own = {}};
+  {
+    const Tensor below = compare(s, Comparison::lt, result.safe, any_bound);
+    const Tensor above = compare(s, Comparison::ge, result.safe, any_bound);
+    result.out_of_range = bitwise_or(s, below, above);
+  }
+  result.own = sub(s, result.safe, any_bound);
+  masked_fill_(s, result.own, result.out_of_range, 0);
+  return result;
+}
+
+/// _LossParallelCrossEntropy.forward; the rank's logarithms go to `log_probs`.
+Tensor split_loss(Session& s, const MeshAxisContext& axis, const Tensor& logits,
+                  const Tensor& labels, Tensor& log_probs) {
+  const Tensor most = reduced(s, axis, largest(s, logits), "max");
+  const Tensor shifted = sub(s, logits, most);
+  Tensor sums = sum(s, exp(s, shifted), {-1}, true);
+  sums = reduced(s, axis, sums, "sum");
+  log_probs = sub(s, shifted, log(s, sums));
+  const OwnLabels places = own_labels(s, labels);
+  Tensor picked = gather(s, log_probs, -1, unsqueeze(s, places.own, -1));
+  masked_fill_(s, picked, unsqueeze(s, places.out_of_range, -1), 0);
+  picked = reduced(s, axis, picked, "sum");
+  Tensor result = neg(s, squeeze(s, picked, -1));
+  result = where_valid(s, labels, result);
+  return sum(s, result);
+}
+
+/// _LossParallelCrossEntropy.backward.
+Tensor split_loss_backward(Session& s, const Tensor& gradient, const Tensor& log_probs,
+                           const Tensor& labels) {
+  const OwnLabels places = own_labels(s, labels);
+  const Tensor result = zeros_like(s, log_probs);
+  const Tensor rows = arange(s, places.own.size(0), like(places.own));
+  const Tensor update = sub(s, to(s, places.out_of_range, result.dtype()), 1.0);
+  assign(s, result, rows, places.own, update);
+  Tensor scale;
+  {
+    const Tensor valid = unsqueeze(s, compare(s, Comparison::ne, labels, ignore_index), -1);
+    scale = where(s, valid, gradient, float_zero(s, gradient));
+  }
+  Tensor sums;
+  {
+    const Tensor powers = exp(s, log_probs);
+    sums = add(s, result, powers);
+  }
+  return mul(s, std::move(sums), scale);
+}
+
 }  // namespace
+
+Tensor split_cross_entropy(Session& s, const MeshAxisContext& axis, const Tensor& logits,
+                           const Tensor& labels) {
+  return apply_function(
+      s, "_LossParallelCrossEntropyBackward", {logits},
+      [&](Session& in, const NodeRef& node) -> Tensors {
+        Tensor log_probs;
+        Tensor loss = split_loss(in, axis, logits, labels, log_probs);
+        if (node) {
+          node->save(in, "log_probs", log_probs);
+          node->save(in, "labels_1d", labels);
+        }
+        return {std::move(loss)};
+      },
+      [](Session& in, Node& node, Tensors& gradients) -> Tensors {
+        return {split_loss_backward(in, gradients[0], node.saved(in, "log_probs"),
+                                    node.saved(in, "labels_1d"))};
+      })[0];
+}
 
 Tensor parallel_cross_entropy(Session& s, const MeshAxisContext& axis, const Tensor& logits,
                               const Tensor& target) {

@@ -11,4 +11,9 @@ namespace shardscope::eager::parallel {
 Tensor parallel_cross_entropy(Session& s, const MeshAxisContext& axis, const Tensor& logits,
                               const Tensor& target);
 
+/// torchtitan's own of a rank's logits (N, C / ranks) in float32, the sum. Source: torchtitan
+/// 0.3.0, components/loss.py (_LossParallelCrossEntropy).
+Tensor split_cross_entropy(Session& s, const MeshAxisContext& axis, const Tensor& logits,
+                           const Tensor& labels);
+
 }  // namespace shardscope::eager::parallel

@@ -17,8 +17,10 @@
 #include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/reductions.h"
 #include "core/pytorch/engine/views.h"
+#include "core/pytorch/parallel/distributed_tensor.h"
 #include "core/pytorch/parallel/latent_attention.h"
 #include "core/pytorch/parallel/mixture_modules.h"
+#include "core/pytorch/parallel/sequence_shards.h"
 
 namespace shardscope::eager::parallel {
 namespace {
@@ -75,8 +77,10 @@ Tensors attention_forward(Session& s, Module& me, const Arguments& arguments) {
   Tensors heads = call(s, me.child("qkv_linear"), {arguments[0]});
   Tensor query = std::move(heads[0]), key = std::move(heads[1]), value = std::move(heads[2]);
   heads.clear();
-  query = call_one(s, me.child("q_norm"), {query});
-  key = call_one(s, me.child("k_norm"), {key});
+  if (has_child(me, "q_norm")) {
+    query = call_one(s, me.child("q_norm"), {query});
+    key = call_one(s, me.child("k_norm"), {key});
+  }
   {
     Tensors turned_heads = call(s, me.child("rope"), {query, key, arguments[1]});
     query = std::move(turned_heads[0]);
@@ -95,17 +99,33 @@ Tensors attention_forward(Session& s, Module& me, const Arguments& arguments) {
 void add_attention(Session& s, Module& block, const MixtureOptions& o) {
   const MixtureShape& shape = o.shape;
   Module& attention = add_module(block, "attention", "GQAttention");
-  Module& rope = add_module(attention, "rope", "CosSinRoPE");
-  add_buffer(s, rope, "cache", {o.length, 2 * shape.head_dim});
-  rope.forward = rotary_forward;
+  if (shape.turns_pairs) {
+    add_complex_rotary(s, attention, o.length, shape.head_dim);
+  } else {
+    Module& rope = add_module(attention, "rope", "CosSinRoPE");
+    add_buffer(s, rope, "cache", {o.length, 2 * shape.head_dim});
+    rope.forward = rotary_forward;
+  }
   Module& projection = add_module(attention, "qkv_linear", "FusedQKVLinear");
+  const int parts = tensor_ranks(o);
   add_linear(s, projection, "wqkv", o.dtype,
-             {(shape.heads + 2 * shape.kv_heads) * shape.head_dim, shape.dim});
+             {(shape.heads + 2 * shape.kv_heads) * shape.head_dim / parts, shape.dim});
   projection.forward = fused_projection(shape);
-  add_linear(s, attention, "wo", o.dtype, {shape.dim, shape.heads * shape.head_dim});
-  add_norm(s, attention, "q_norm", o.dtype, shape.head_dim);
-  add_norm(s, attention, "k_norm", o.dtype, shape.head_dim);
-  attention.forward = attention_forward;
+  add_row_linear(s, attention, "wo", o, {shape.dim, shape.heads * shape.head_dim});
+  if (shape.norms_heads) {
+    add_norm(s, attention, "q_norm", o.dtype, shape.head_dim);
+    add_norm(s, attention, "k_norm", o.dtype, shape.head_dim);
+  }
+  attention.forward = with_whole_sequence(o.tensor, attention_forward);
+}
+
+/// FeedForward of whole sequences, whose results lie in parts.
+Module& add_split_feed_forward(Session& s, Module& parent, const std::string& own,
+                               std::int64_t hidden, const MixtureOptions& o) {
+  Module& module = add_feed_forward(s, parent, own, o.dtype, o.shape.dim, hidden / tensor_ranks(o));
+  Module& last = module.child("w2");
+  last.forward = with_scattered_sum(o.tensor, std::move(last.forward));
+  return module;
 }
 
 /// _get_node_limited_routing_scores: the experts of other groups than the best are left out.
@@ -201,22 +221,27 @@ Tensors moe_forward(Session& s, Module& me, const Arguments& arguments) {
 void add_moe(Session& s, Module& block, const MixtureOptions& o) {
   const MixtureShape& shape = o.shape;
   const std::int64_t here = shape.experts / (o.ranks ? o.ranks->size() : 1);
+  // Experts that are spread get each rank's own tokens.
+  const ProcessGroup* splits = o.ranks ? nullptr : o.tensor;
+  const std::int64_t hidden = shape.hidden / (splits ? splits->size() : 1);
   Module& moe = add_module(block, "moe", "MoE");
   add_buffer(s, moe, "expert_bias_E", {shape.experts});
   add_buffer(s, moe, "tokens_per_expert_E", {shape.experts});
   Module& routed = add_module(moe, "routed_experts", "RoutedExperts");
   Module& experts = add_module(routed, "inner_experts", "GroupedExperts");
-  add_parameter(s, experts, "w1_EFD", o.dtype, {here, shape.hidden, shape.dim});
-  add_parameter(s, experts, "w2_EDF", o.dtype, {here, shape.dim, shape.hidden});
-  add_parameter(s, experts, "w3_EFD", o.dtype, {here, shape.hidden, shape.dim});
+  add_parameter(s, experts, "w1_EFD", o.dtype, {here, hidden, shape.dim});
+  add_parameter(s, experts, "w2_EDF", o.dtype, {here, shape.dim, hidden});
+  add_parameter(s, experts, "w3_EFD", o.dtype, {here, hidden, shape.dim});
   experts.forward = experts_forward;
-  routed.forward = routed_forward(o.ranks, o.load);
+  routed.forward = with_scattered_sum(splits, routed_forward(o.ranks, o.load));
   Module& router = add_module(moe, "router", "TokenChoiceTopKRouter");
   add_linear(s, router, "gate", o.dtype, {shape.experts, shape.dim}).forward = gate_forward;
   router.forward = router_forward(shape.top_k, shape.router);
-  if (shape.shared_hidden > 0)
-    add_feed_forward(s, moe, "shared_experts", o.dtype, shape.dim, shape.shared_hidden);
-  moe.forward = moe_forward;
+  if (shape.shared_hidden > 0) {
+    Module& shared = add_split_feed_forward(s, moe, "shared_experts", shape.shared_hidden, o);
+    if (!splits) shared.forward = with_whole_sequence(o.tensor, std::move(shared.forward));
+  }
+  moe.forward = with_whole_sequence(splits, moe_forward);
 }
 
 /// The norm's result is let go of before what is added is there.
@@ -237,40 +262,84 @@ Tensors block_forward(Session& s, Module& me, const Arguments& arguments) {
   return {add(s, x, std::move(more))};
 }
 
-void add_qwen3_block(Session& s, Module& block, const MixtureOptions& o) {
-  add_attention(s, block, o);
-  add_moe(s, block, o);
-  add_norm(s, block, "attention_norm", o.dtype, o.shape.dim);
-  add_norm(s, block, "ffn_norm", o.dtype, o.shape.dim);
+std::string family_of(const MixtureShape& shape) {
+  if (shape.latent) return "DeepSeekV3";
+  return shape.turns_pairs ? "Llama3" : "Qwen3";
 }
 
-void add_deepseek_block(Session& s, Module& block, std::int64_t number, const MixtureOptions& o) {
-  add_latent_attention(s, block, o);
-  add_norm(s, block, "attention_norm", o.dtype, o.shape.dim);
-  add_norm(s, block, "ffn_norm", o.dtype, o.shape.dim);
-  if (number < o.shape.dense_layers)
-    add_feed_forward(s, block, "feed_forward", o.dtype, o.shape.dim, o.shape.dense_hidden);
-  else
-    add_moe(s, block, o);
+void add_dense(Session& s, Module& block, const MixtureOptions& o) {
+  Module& dense = add_split_feed_forward(s, block, "feed_forward", o.shape.dense_hidden, o);
+  dense.forward = with_whole_sequence(o.tensor, std::move(dense.forward));
 }
 
+/// Modules in the order in which torchtitan's classes make them, which is that of FSDP2.
 void add_block(Session& s, Module& layers, std::int64_t number, const MixtureOptions& o) {
-  const bool is_deepseek = o.shape.latent.has_value();
-  Module& block = add_module(layers, std::to_string(number),
-                             is_deepseek ? "DeepSeekV3TransformerBlock" : "Qwen3TransformerBlock");
-  if (is_deepseek)
-    add_deepseek_block(s, block, number, o);
-  else
-    add_qwen3_block(s, block, o);
+  const bool is_dense = number < o.shape.dense_layers;
+  const auto add_second = [&](Module& block) {
+    if (is_dense)
+      add_dense(s, block, o);
+    else
+      add_moe(s, block, o);
+  };
+  const auto add_norms = [&](Module& block) {
+    add_norm(s, block, "attention_norm", o.dtype, o.shape.dim);
+    add_norm(s, block, "ffn_norm", o.dtype, o.shape.dim);
+  };
+  Module& block =
+      add_module(layers, std::to_string(number), family_of(o.shape) + "TransformerBlock");
+  if (o.shape.latent) {
+    add_latent_attention(s, block, o);
+    add_norms(block);
+    add_second(block);
+  } else {
+    add_attention(s, block, o);
+    add_second(block);
+    add_norms(block);
+  }
   block.forward = block_forward;
 }
 
+Tensors embedding_forward(Session& s, Module& me, const Arguments& arguments) {
+  return {embedding(s, me.parameter("weight"), arguments[0])};
+}
+
+/// Of rows that another rank has zeros.
+Tensors split_embedding_forward(Session& s, Module& me, const Arguments& arguments) {
+  constexpr int any_bound = 1;
+  const Tensor& ids = arguments[0];
+  Tensor mask;
+  {
+    const Tensor from = compare(s, Comparison::ge, ids, any_bound);
+    const Tensor below = compare(s, Comparison::lt, ids, any_bound);
+    mask = bitwise_and(s, from, below);
+  }
+  const Tensor own = clamp(s, sub(s, ids, any_bound));
+  const Tensor rows = embedding(s, me.parameter("weight"), own);
+  return {mul(s, rows, to(s, unsqueeze(s, mask, -1), rows.dtype()))};
+}
+
 Tensors decoder_forward(Session& s, Module& me, const Arguments& arguments) {
-  Tensor x = call_one(s, me.child("tok_embeddings"), {arguments[0]});
+  Tensor x = has_child(me, "tok_embeddings")
+                 ? call_one(s, me.child("tok_embeddings"), {arguments[0]})
+                 : arguments[0];
   for (const Module::Child& block : me.child("layers").children)
     x = call_one(s, *block.module, {x, arguments[1]});
-  x = call_one(s, me.child("norm"), {x});
+  if (has_child(me, "norm")) x = call_one(s, me.child("norm"), {x});
   return {std::move(x)};
+}
+
+void add_embeddings(Session& s, Module& root, std::int64_t rows, const MixtureOptions& o) {
+  Module& embeddings = add_module(root, "tok_embeddings", "Embedding");
+  add_parameter(s, embeddings, "weight", o.dtype, {rows, o.shape.dim});
+  embeddings.forward =
+      with_scattered_sum(o.tensor, o.tensor ? split_embedding_forward : embedding_forward);
+}
+
+void add_head(Session& s, Module& root, std::int64_t rows, const MixtureOptions& o) {
+  add_norm(s, root, "norm", o.dtype, o.shape.dim);
+  Module& norm = root.child("norm");
+  norm.forward = with_gathered_output(o.tensor, std::move(norm.forward));
+  add_linear(s, root, "lm_head", o.dtype, {rows, o.shape.dim});
 }
 
 Module& uncovered(Module& block) {
@@ -282,18 +351,23 @@ Module& uncovered(Module& block) {
 
 std::shared_ptr<Module> make_mixture(Session& s, const MixtureOptions& o) {
   auto root = std::make_shared<Module>();
-  root->class_name = o.shape.latent ? "DeepSeekV3Model" : "Qwen3Model";
-  Module& embeddings = add_module(*root, "tok_embeddings", "Embedding");
-  add_parameter(s, embeddings, "weight", o.dtype, {o.shape.vocab, o.shape.dim});
-  embeddings.forward = [](Session& in, Module& me, const Arguments& arguments) -> Tensors {
-    return {embedding(in, me.parameter("weight"), arguments[0])};
-  };
+  root->class_name = family_of(o.shape) + "Model";
+  const std::int64_t rows =
+      o.tensor ? shard_size(o.shape.vocab, o.tensor->size(), o.tensor->rank) : o.shape.vocab;
+  if (o.part.first) add_embeddings(s, *root, rows, o);
   Module& layers = add_module(*root, "layers", "ModuleDict");
-  for (std::int64_t i = 0; i < o.shape.layers; ++i) add_block(s, layers, i, o);
-  add_norm(s, *root, "norm", o.dtype, o.shape.dim);
-  add_linear(s, *root, "lm_head", o.dtype, {o.shape.vocab, o.shape.dim});
+  if (o.part.first && o.part.last)
+    for (std::int64_t i = 0; i < o.shape.layers; ++i) add_block(s, layers, i, o);
+  for (const std::int64_t i : o.part.layers) add_block(s, layers, i, o);
+  if (o.part.last) add_head(s, *root, rows, o);
   root->forward = decoder_forward;
   return root;
+}
+
+bool is_whole_everywhere(const Module& module) {
+  const std::string& name = module.name;
+  return module.class_name == "RMSNorm" || name.ends_with(".gate") || name.ends_with(".wq_a") ||
+         name.ends_with(".wkv_a");
 }
 
 bool has_moe(Module& block) { return has_child(uncovered(block), "moe"); }

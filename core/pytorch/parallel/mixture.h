@@ -1,4 +1,5 @@
-// Mixtures of experts of Qwen3 and DeepSeek-V3 as torchtitan writes them, as torch.nn modules.
+// Llama 3, Qwen3 and DeepSeek-V3 as torchtitan 0.3 writes them, dense or as mixtures of experts, as
+// torch.nn modules.
 // Source: torchtitan 0.3.0, models/qwen3/model.py, models/deepseek_v3/model.py, models/common/
 // (decoder.py, attention.py, feed_forward.py, moe.py, rope.py).
 #pragma once
@@ -8,6 +9,7 @@
 #include <optional>
 
 #include "core/pytorch/engine/module.h"
+#include "core/pytorch/parallel/llama.h"
 #include "core/pytorch/parallel/token_dispatcher.h"
 
 namespace shardscope::eager::parallel {
@@ -40,22 +42,32 @@ struct MixtureShape {
   std::int64_t hidden = 0;  ///< of an expert
   RouterForm router = {};
   std::optional<LatentAttention> latent = {};  ///< in the place of grouped queries
+  bool norms_heads = true;                     ///< queries and keys, as Qwen3
+  bool turns_pairs = false;                    ///< rotary embedding of neighbours, as Llama
   std::int64_t shared_hidden = 0;              ///< of the experts that all tokens have; 0: none
-  /// Blocks without experts, which come first, and their columns.
+  /// Blocks without experts, which come first, and their columns; all blocks: it is dense.
   std::int64_t dense_layers = 0, dense_hidden = 0;
 };
 
 struct MixtureOptions {
   MixtureShape shape;
+  LlamaPart part = {};      ///< of a pipeline's stage
   std::int64_t length = 0;  ///< of the rotary tables, in tokens
   Dtype dtype = Dtype::float32;
   const ProcessGroup* ranks = nullptr;  ///< over which experts are spread; null: all are here
-  double load = 1;                      ///< tokens that this rank's experts get, by the average
+  /// Over which heads, columns and vocabulary are split, and between them sequences; without
+  /// `ranks` experts' columns, too. Null: nothing is.
+  const ProcessGroup* tensor = nullptr;
+  double load = 1;  ///< tokens that this rank's experts get, by the average
 };
 
-/// Modules on the meta device. The root takes {ids, positions} and returns what lm_head, its last
-/// child, is to be called with, part by part.
+/// Modules on the meta device. The root takes {ids, positions}, or of a later stage {activations,
+/// positions}. The last stage's returns what lm_head, its last child, is to be called with, part by
+/// part.
 std::shared_ptr<Module> make_mixture(Session& s, const MixtureOptions& options);
+
+/// Whether each of the tensor ranks has all of the module's weights, and gradients of its tokens.
+bool is_whole_everywhere(const Module& module);
 
 bool has_moe(Module& block);
 /// The modules of a block's mixture and its experts; `block` may be in a checkpoint.

@@ -9,6 +9,7 @@
 #include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/reductions.h"
 #include "core/pytorch/engine/views.h"
+#include "core/pytorch/parallel/sequence_shards.h"
 
 namespace shardscope::eager::parallel {
 namespace {
@@ -62,6 +63,13 @@ Module& add_linear(Session& s, Module& parent, const std::string& own, Dtype dty
   module.forward = [](Session& in, Module& me, const Arguments& arguments) -> Tensors {
     return {linear(in, arguments[0], me.parameter("weight"))};
   };
+  return module;
+}
+
+Module& add_row_linear(Session& s, Module& parent, const std::string& own, const MixtureOptions& o,
+                       const Dims& sizes) {
+  Module& module = add_linear(s, parent, own, o.dtype, {sizes[0], sizes[1] / tensor_ranks(o)});
+  module.forward = with_scattered_sum(o.tensor, std::move(module.forward));
   return module;
 }
 

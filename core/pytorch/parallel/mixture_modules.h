@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/pytorch/engine/module.h"
+#include "core/pytorch/parallel/mixture.h"
 
 namespace shardscope::eager::parallel {
 
@@ -16,6 +17,11 @@ void add_norm(Session& s, Module& parent, const std::string& own, Dtype dtype, s
 /// Without a bias; `sizes` are (out, in).
 Module& add_linear(Session& s, Module& parent, const std::string& own, Dtype dtype,
                    const Dims& sizes);
+inline int tensor_ranks(const MixtureOptions& o) { return o.tensor ? o.tensor->size() : 1; }
+/// RowwiseParallel: `sizes` are of the whole weight, whose columns are split; its result lies in
+/// parts of the sequence.
+Module& add_row_linear(Session& s, Module& parent, const std::string& own, const MixtureOptions& o,
+                       const Dims& sizes);
 /// w2(silu(w1 x) * w3 x).
 Module& add_feed_forward(Session& s, Module& parent, const std::string& own, Dtype dtype,
                          std::int64_t width, std::int64_t hidden);

@@ -7,20 +7,30 @@
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/dispatch.h"
 #include "core/pytorch/engine/engine.h"
+#include "core/pytorch/engine/models/context.h"
 #include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/reductions.h"
 #include "core/pytorch/engine/views.h"
 #include "core/pytorch/runtimes/common/clip_grad_norm.h"
 #include "core/pytorch/runtimes/common/collectives.h"
-#include "core/pytorch/runtimes/common/functional.h"
 #include "core/pytorch/runtimes/common/to_empty.h"
 
 namespace shardscope::eager::parallel {
 namespace {
 
+/// Of each a group, also of one rank.
+std::vector<MeshAxis> dense_axes(const MixtureSettings& settings) {
+  std::vector<MeshAxis> axes;
+  for (const char* name : {"pp", "dp_replicate", "dp_shard", "tp"})
+    axes.push_back({name, size_of_axis(settings.mesh, name)});
+  return axes;
+}
+
 std::vector<MeshAxis> expert_axes(const MixtureSettings& settings) {
-  return {{"dp_replicate", size_of_axis(settings.mesh, "dp_replicate")},
-          {"efsdp", size_of_axis(settings.mesh, "dp_shard") / settings.expert_ranks},
+  const int shards = size_of_axis(settings.mesh, "dp_shard") * size_of_axis(settings.mesh, "tp");
+  return {{"pp", size_of_axis(settings.mesh, "pp")},
+          {"dp_replicate", size_of_axis(settings.mesh, "dp_replicate")},
+          {"efsdp", shards / settings.expert_ranks},
           {"ep", settings.expert_ranks}};
 }
 
@@ -44,28 +54,77 @@ std::function<bool(const Operator&)> kept_operators(Session& s) {
 MixtureTraining::MixtureTraining(Session& s, ProcessGroups& groups, const MixtureSettings& settings)
     : s_(s),
       settings_(settings),
-      mesh_(groups, settings.mesh),
+      mesh_(groups, dense_axes(settings)),
       expert_mesh_(groups, expert_axes(settings)),
       world_(groups.world()) {
   const bool replicates = mesh_.size("dp_replicate") > 1;
   data_group_ = replicates ? &mesh_.flatten("dp_replicate", "dp_shard") : &mesh_.group("dp_shard");
   if (data_group_->size() == 1) data_group_ = nullptr;
-  const ProcessGroup* ranks = has_expert_ranks() ? &expert_mesh_.group("ep") : nullptr;
-  model_ = make_mixture(s_, {.shape = settings_.shape,
-                             .length = settings_.length,
-                             .dtype = settings_.dtype,
-                             .ranks = ranks,
-                             .load = settings_.load});
-  if (settings_.checkpoint != MixtureCheckpoint::none) apply_checkpointing();
   dense_info_ = mesh_info(mesh_, "dp_shard");
   expert_info_ = has_expert_ranks() ? mesh_info(expert_mesh_, "efsdp") : dense_info_;
-  if (settings_.shards) {
-    sharded_ = std::make_unique<fsdp2::FullySharded>(s_, groups);
-    apply_fully_shard();
-    if (has_expert_ranks()) prefetch_explicitly();
-  }
-  to_device();
+  make_parts();
+  for (Part& part : parts_) parallelize(part, groups);
+  if (has_stages()) make_pipeline();
   optimizer_ = std::make_unique<ParameterOptimizer>(parameters(), settings_.optimizer);
+}
+
+PipelineSetup MixtureTraining::pipeline_setup() const {
+  return {.kind = settings_.schedule,
+          .ranks = mesh_.size("pp"),
+          .stages_per_rank = settings_.stages_per_rank,
+          .micro_batches = settings_.micro_batches,
+          .options = {}};
+}
+
+std::shared_ptr<Module> MixtureTraining::make_part(const LlamaPart& part) {
+  return make_mixture(s_, {.shape = settings_.shape,
+                           .part = part,
+                           .length = settings_.length,
+                           .dtype = settings_.dtype,
+                           .ranks = has_expert_ranks() ? &expert_mesh_.group("ep") : nullptr,
+                           .tensor = tensor_ranks(),
+                           .load = settings_.load});
+}
+
+void MixtureTraining::make_parts() {
+  if (!has_stages()) {
+    model_ = make_part({});
+    parts_.push_back({.stage = 0, .model = model_, .sharded = {}});
+    return;
+  }
+  const std::vector<int> rank_of_stage = rank_of_stages(pipeline_setup());
+  const auto stages = static_cast<int>(rank_of_stage.size());
+  model_ = std::make_shared<Module>();
+  model_->class_name = "ModuleList";
+  for (int stage = 0; stage < stages; ++stage) {
+    if (rank_of_stage[static_cast<std::size_t>(stage)] != mesh_.group("pp").rank) continue;
+    const LlamaPart held{
+        .first = stage == 0,
+        .last = stage + 1 == stages,
+        .layers = layers_of_stage(settings_.stage_layers, settings_.shape.layers, stages, stage)};
+    parts_.push_back({.stage = stage, .model = make_part(held), .sharded = {}});
+    model_->children.push_back({std::to_string(parts_.size() - 1), parts_.back().model});
+  }
+}
+
+void MixtureTraining::parallelize(Part& part, ProcessGroups& groups) {
+  if (settings_.checkpoint != MixtureCheckpoint::none) apply_checkpointing(*part.model);
+  if (settings_.shards) {
+    part.sharded = std::make_unique<fsdp2::FullySharded>(s_, groups);
+    apply_fully_shard(part);
+    if (has_expert_ranks()) prefetch_explicitly(part);
+  }
+  const NoGrad no_grad(s_);
+  to_empty(s_, *part.model, true);
+  if (part.sharded) part.sharded->reset_sharded_params();
+}
+
+std::vector<Module*> MixtureTraining::blocks() const {
+  std::vector<Module*> all;
+  for (const Part& part : parts_)
+    for (const Module::Child& block : part.model->child("layers").children)
+      all.push_back(block.module.get());
+  return all;
 }
 
 fsdp2::MeshInfoRef MixtureTraining::mesh_info(const DeviceMesh& mesh, const char* shard) const {
@@ -75,27 +134,53 @@ fsdp2::MeshInfoRef MixtureTraining::mesh_info(const DeviceMesh& mesh, const char
   return info;
 }
 
-void MixtureTraining::apply_checkpointing() {
+const ProcessGroup* MixtureTraining::tensor_ranks() const {
+  return mesh_.size("tp") > 1 ? &mesh_.group("tp") : nullptr;
+}
+
+/// Gradients of weights that each tensor rank has whole are summed over these ranks first.
+fsdp2::GradientRule MixtureTraining::gradient_rule(const Tensor& parameter) {
+  for (Module* module : modules_of(*model_)) {
+    if (!is_whole_everywhere(*module) || !module->parameters.front().tensor.is(parameter)) continue;
+    return {.redistribute =
+                [this](Session& in, const Tensor& gradient) {
+                  Tensor sum = all_reduce(in, pending_, *tensor_ranks(), gradient);
+                  pending_.wait(in, sum);
+                  return sum;
+                },
+            .may_reduce = true};
+  }
+  return {};
+}
+
+void MixtureTraining::apply_checkpointing(Module& model) {
   CheckpointOptions options{.early_stop = false};
   if (settings_.checkpoint == MixtureCheckpoint::selective) options.saves = kept_operators(s_);
-  for (Module::Child& block : model_->child("layers").children)
+  for (Module::Child& block : model.child("layers").children)
     block.module = checkpoint_wrapper(block.module, options);
 }
 
 /// apply_fsdp_to_decoder.
-void MixtureTraining::apply_fully_shard() {
-  const fsdp2::Options options{.mesh = dense_info_,
-                               .reshard_after_forward = settings_.reshard_after_forward,
-                               .mixed_precision = settings_.mixed_precision};
+void MixtureTraining::apply_fully_shard(Part& part) {
+  Module& model = *part.model;
+  fsdp2::Options options{.mesh = dense_info_,
+                         .reshard_after_forward = settings_.reshard_after_forward,
+                         .mixed_precision = settings_.mixed_precision};
+  if (tensor_ranks())
+    options.gradient_rule = [this](const Tensor& parameter) { return gradient_rule(parameter); };
   fsdp2::Options last = options;
   last.reshard_after_forward = false;
-  sharded_->fully_shard({&model_->child("tok_embeddings")}, options);
-  sharded_->fully_shard({&model_->child("norm"), &model_->child("lm_head")}, last);
+  fsdp2::FullySharded& sharded = *part.sharded;
+  if (has_child(model, "tok_embeddings"))
+    sharded.fully_shard({&model.child("tok_embeddings")}, options);
+  if (has_child(model, "lm_head"))
+    sharded.fully_shard({&model.child("norm"), &model.child("lm_head")}, last);
   const int replicas = has_expert_ranks() ? 1 : mesh_.size("dp_replicate");
-  const bool cuts_rows = replicas * mesh_.size("dp_shard") > settings_.shape.experts;
-  for (const Module::Child& block : model_->child("layers").children) {
+  const bool cuts_rows =
+      replicas * mesh_.size("dp_shard") * mesh_.size("tp") > settings_.shape.experts;
+  for (const Module::Child& block : model.child("layers").children) {
     if (!has_moe(*block.module)) {
-      sharded_->fully_shard({block.module.get()}, options);
+      sharded.fully_shard({block.module.get()}, options);
       continue;
     }
     Tensors experts;
@@ -112,34 +197,57 @@ void MixtureTraining::apply_fully_shard() {
       };
     if (cuts_rows)
       of_block.shard_dim = [&](const Tensor& parameter) { return is_expert(parameter) ? 1 : 0; };
-    sharded_->fully_shard({block.module.get()}, of_block);
+    sharded.fully_shard({block.module.get()}, of_block);
   }
   fsdp2::Options root = options;
   root.reshard_after_forward = {};
-  sharded_->fully_shard({model_.get()}, root);
-  for (Module* module : modules_of(*model_))
-    if (sharded_->state_of(*module)) sharded_->set_gradient_divide_factor(*module, 1.0);
+  sharded.fully_shard({&model}, root);
+  for (Module* module : modules_of(model))
+    if (sharded.state_of(*module)) sharded.set_gradient_divide_factor(*module, 1.0);
 }
 
 /// The host waits in each layer, so that FSDP2's own prefetches would come too late.
-void MixtureTraining::prefetch_explicitly() {
-  Module& embeddings = model_->child("tok_embeddings");
-  Module& norm = model_->child("norm");
-  Module& head = model_->child("lm_head");
-  Module* before = &embeddings;
-  for (const Module::Child& block : model_->child("layers").children) {
-    sharded_->set_forward_prefetch(*before, {block.module.get()});
-    sharded_->set_backward_prefetch(*block.module, {before});
+void MixtureTraining::prefetch_explicitly(Part& part) {
+  Module& model = *part.model;
+  fsdp2::FullySharded& sharded = *part.sharded;
+  const bool has_head = has_child(model, "lm_head");
+  Module* before = has_child(model, "tok_embeddings") ? &model.child("tok_embeddings") : nullptr;
+  for (const Module::Child& block : model.child("layers").children) {
+    if (before != nullptr) {
+      sharded.set_forward_prefetch(*before, {block.module.get()});
+      sharded.set_backward_prefetch(*block.module, {before});
+    }
     before = block.module.get();
   }
-  sharded_->set_forward_prefetch(*before, {&norm, &head});
-  sharded_->set_backward_prefetch(head, {before});
+  if (!has_head || model.child("layers").children.empty()) return;
+  sharded.set_forward_prefetch(*before, {&model.child("norm"), &model.child("lm_head")});
+  sharded.set_backward_prefetch(model.child("lm_head"), {before});
 }
 
-void MixtureTraining::to_device() {
-  const NoGrad no_grad(s_);
-  to_empty(s_, *model_, true);
-  if (sharded_) sharded_->reset_sharded_params();
+/// A micro-batch of a stage: activations of the rank's tokens.
+void MixtureTraining::make_pipeline() {
+  const std::int64_t length =
+      tensor_ranks() ? settings_.length / tensor_ranks()->size() : settings_.length;
+  const PipelineSetup setup = pipeline_setup();
+  const auto positions_of = [this](int micro_batch) -> Tensors {
+    return {batches_[2 * static_cast<std::size_t>(micro_batch) + 1]};
+  };
+  constexpr int unscaled = 1;
+  std::vector<StageSetup> stages;
+  for (const Part& part : parts_)
+    stages.push_back({.index = part.stage,
+                      .stages = setup.stages(),
+                      .module = StageModule(s_, *part.model, part.sharded.get(), nullptr, unscaled),
+                      .activation = {settings_.batch, length, settings_.shape.dim},
+                      .dtype = settings_.mixed_precision.param_dtype.value_or(settings_.dtype),
+                      .more = positions_of,
+                      .returns_outputs = false});
+  const auto loss = [this](Session&, const Tensor& output, int micro_batch) {
+    const auto number = static_cast<std::size_t>(micro_batch);
+    return loss_of(parts_.back(), output,
+                   {.labels = targets_[number], .positions = {}, .labels_of_all = labels_of_all_});
+  };
+  pipeline_ = make_pipeline_run(s_, setup, mesh_.group("pp"), std::move(stages), loss);
 }
 
 Tensors MixtureTraining::parameters() {
@@ -193,6 +301,14 @@ Tensor MixtureTraining::count_of_all_labels() {
   return sum;
 }
 
+Tensor MixtureTraining::loss_of(Part& part, Tensor hidden, const LossInputs& inputs) {
+  return chunked_loss(s_,
+                      {.head = part.model->child("lm_head"),
+                       .sharded = part.sharded.get(),
+                       .tensor = tensor_ranks()},
+                      std::move(hidden), inputs);
+}
+
 void MixtureTraining::micro_batch(int number, const Tensor& labels_of_all, const Probe& probe) {
   const Tensor ids = integers_on_device();
   const Tensor positions = integers_on_device();
@@ -204,15 +320,31 @@ void MixtureTraining::micro_batch(int number, const Tensor& labels_of_all, const
   {
     Tensor hidden = call_one(s_, *model_, {ids, positions});
     probe(Moment::forward, number);
-    loss = chunked_loss(
-        s_, {.head = model_->child("lm_head"), .sharded = sharded_.get()}, std::move(hidden),
-        {.labels = labels_, .positions = positions, .labels_of_all = labels_of_all});
+    loss = loss_of(parts_.front(), std::move(hidden),
+                   {.labels = labels_, .positions = positions, .labels_of_all = labels_of_all});
   }
   probe(Moment::loss, number);
   backward(s_, loss);
   mask_.clear();
   loss_ = std::move(loss);
   probe(Moment::backward, number);
+}
+
+/// pp_forward_backward_step.
+void MixtureTraining::pipeline_step(const StageWatcher& watch) {
+  Tensors ids;
+  for (int number = 0; number < settings_.micro_batches; ++number) {
+    ids.push_back(integers_on_device());
+    batches_.push_back(ids.back());
+    batches_.push_back(integers_on_device());
+    targets_.push_back(integers_on_device());
+  }
+  for (int number = 0; number < settings_.micro_batches; ++number)
+    make_mask(batches_[2 * static_cast<std::size_t>(number) + 1]);
+  pipeline_->step(
+      ids, watch ? watch : [](const char*, int, int) {});
+  mask_.clear();
+  loss_ = allocate(s_, {.dtype = Dtype::float32, .device = s_.settings.device}, {1});
 }
 
 /// get_total_norm and full_tensor of gradients that are split over the groups' ranks, one after the
@@ -237,23 +369,37 @@ Tensor MixtureTraining::summed_norm(const Tensors& gradients, const Groups& grou
 
 MixtureTraining::Groups MixtureTraining::groups_of_shards() const {
   const ProcessGroup& shards = mesh_.group("dp_shard");
-  return shards.size() > 1 ? Groups{&shards} : Groups{};
+  Groups groups;
+  if (shards.size() > 1) groups.push_back(&shards);
+  if (tensor_ranks()) groups.push_back(tensor_ranks());
+  return groups;
 }
 
-/// Beside replicas the mesh of experts is not flattened.
+/// The mesh of experts is one group where its ranks are those of dp_shard.
 MixtureTraining::Groups MixtureTraining::groups_of_experts() const {
+  if (mesh_.size("dp_replicate") == 1 && !tensor_ranks()) return groups_of_shards();
   const ProcessGroup& shards = expert_mesh_.group("efsdp");
-  if (mesh_.size("dp_replicate") == 1 || shards.size() == 1) return groups_of_shards();
-  return {&shards, &expert_mesh_.group("ep")};
+  Groups groups;
+  if (shards.size() > 1) groups.push_back(&shards);
+  groups.push_back(&expert_mesh_.group("ep"));
+  return groups;
+}
+
+/// The norm of all stages' gradients.
+Tensor MixtureTraining::over_stages(Tensor norm) {
+  if (!has_stages()) return norm;
+  norm = pow(s_, norm, Number(2.0));
+  eager::all_reduce(s_, mesh_.group("pp"), norm, "sum");
+  return pow(s_, norm, Number(0.5));
 }
 
 /// _clip_grad_norm_with_ep: experts by themselves.
 void MixtureTraining::clip() {
   const NoGrad no_grad(s_);
   Tensors of_experts, others;
-  for (const Module::Child& block : model_->child("layers").children)
-    if (has_moe(*block.module))
-      for (const Module::NamedTensor& own : grouped_experts_of(*block.module).parameters)
+  for (Module* block : blocks())
+    if (has_moe(*block))
+      for (const Module::NamedTensor& own : grouped_experts_of(*block).parameters)
         of_experts.push_back(own.tensor.grad());
   for (const Tensor& parameter : parameters()) {
     const bool is_expert = std::any_of(of_experts.begin(), of_experts.end(),
@@ -261,10 +407,11 @@ void MixtureTraining::clip() {
     if (!is_expert || !has_expert_ranks()) others.push_back(parameter.grad());
   }
   if (!has_expert_ranks()) {
-    const Tensor norm = summed_norm(others, groups_of_shards());
+    const Tensor norm = over_stages(summed_norm(others, groups_of_shards()));
     return clip_with_norm(s_, others, norm);
   }
-  const Tensor expert_norm = summed_norm(of_experts, groups_of_experts());
+  const Tensor expert_norm = of_experts.empty() ? scalar_tensor(s_, like(others.front()))
+                                                : summed_norm(of_experts, groups_of_experts());
   const Tensor other_norm = summed_norm(others, groups_of_shards());
   Tensor norm;
   {
@@ -272,8 +419,8 @@ void MixtureTraining::clip() {
     const Tensor other_square = pow(s_, other_norm, Number(2.0));
     norm = add(s_, expert_square, other_square);
   }
-  norm = pow(s_, norm, Number(0.5));
-  clip_with_norm(s_, of_experts, norm);
+  norm = over_stages(pow(s_, norm, Number(0.5)));
+  if (!of_experts.empty()) clip_with_norm(s_, of_experts, norm);
   clip_with_norm(s_, others, norm);
 }
 
@@ -281,8 +428,9 @@ void MixtureTraining::clip() {
 void MixtureTraining::balance_load() {
   const NoGrad no_grad(s_);
   std::vector<Module*> mixtures;
-  for (const Module::Child& block : model_->child("layers").children)
-    if (has_moe(*block.module)) mixtures.push_back(&moe_of(*block.module));
+  for (Module* block : blocks())
+    if (has_moe(*block)) mixtures.push_back(&moe_of(*block));
+  if (mixtures.empty()) return;
   Tensors counts;
   for (Module* moe : mixtures) {
     Tensor count = moe->buffer("tokens_per_expert_E");
@@ -290,6 +438,7 @@ void MixtureTraining::balance_load() {
     counts.push_back(unsqueeze(s_, count, 0));
   }
   const Tensor all = cat(s_, counts, 0);
+  if (has_expert_ranks() && tensor_ranks()) eager::all_reduce(s_, *tensor_ranks(), all, "sum");
   if (data_group_) eager::all_reduce(s_, *data_group_, all, "sum");
   for (std::size_t i = 0; i < mixtures.size(); ++i) {
     Module& moe = *mixtures[i];
@@ -310,20 +459,27 @@ void MixtureTraining::shorten_timeouts() {
   barrier(s_, world_);
 }
 
-void MixtureTraining::iteration(const Probe& probe) {
+void MixtureTraining::iteration(const Probe& probe, const StageWatcher& watch) {
   probe(Moment::start, 0);
   optimizer_->zero_grad(s_);
   batches_.clear();
+  targets_.clear();
   labels_.reset();
   loss_.reset();
   const int last = settings_.micro_batches - 1;
   {
-    const Tensor labels_of_all = count_of_all_labels();
-    for (int number = 0; number <= last; ++number) micro_batch(number, labels_of_all, probe);
+    labels_of_all_ = count_of_all_labels();
+    if (pipeline_) {
+      pipeline_step(watch);
+      probe(Moment::backward, last);
+    } else {
+      for (int number = 0; number <= last; ++number) micro_batch(number, labels_of_all_, probe);
+    }
     if (settings_.clips) clip();
     if (settings_.clips) probe(Moment::clip, last);
     balance_load();
     optimizer_->step(s_);
+    labels_of_all_.reset();
   }
   probe(Moment::step, last);
   if (std::exchange(is_first_step_, false)) shorten_timeouts();

@@ -10,6 +10,8 @@
 #include "core/pytorch/parallel/chunked_loss.h"
 #include "core/pytorch/parallel/device_mesh.h"
 #include "core/pytorch/parallel/mixture.h"
+#include "core/pytorch/parallel/pipeline.h"
+#include "core/pytorch/runtimes/common/functional.h"
 #include "core/pytorch/runtimes/common/optimizer.h"
 #include "core/pytorch/runtimes/training/training_loop.h"
 
@@ -19,11 +21,15 @@ enum class MixtureCheckpoint : std::uint8_t { none, full, selective };
 
 struct MixtureSettings {
   MixtureShape shape;
-  std::vector<MeshAxis> mesh;  ///< dp_replicate, dp_shard
-  int expert_ranks = 1;        ///< of dp_shard, the neighbours
-  double load = 1;             ///< tokens that this rank's experts get, by the average
-  std::int64_t batch = 1;      ///< sequences of a rank's micro-batch
-  std::int64_t length = 1;     ///< tokens of a sequence
+  std::vector<MeshAxis> mesh;  ///< pp, dp_replicate, dp_shard, tp
+  /// Of an axis pp; the layers of each of its stages, empty: equally many.
+  PipelineScheduleKind schedule = PipelineScheduleKind::one_f_one_b;
+  int stages_per_rank = 1;
+  std::vector<std::int64_t> stage_layers = {};
+  int expert_ranks = 1;     ///< of dp_shard and tp, the neighbours
+  double load = 1;          ///< tokens that this rank's experts get, by the average
+  std::int64_t batch = 1;   ///< sequences of a rank's micro-batch
+  std::int64_t length = 1;  ///< tokens of a sequence
   int micro_batches = 1;
   Dtype dtype = Dtype::float32;  ///< of the parameters
   fsdp2::MixedPrecisionPolicy mixed_precision;
@@ -44,33 +50,53 @@ class MixtureTraining {
   MixtureTraining(const MixtureTraining&) = delete;
   MixtureTraining& operator=(const MixtureTraining&) = delete;
 
-  void iteration(const Probe& probe);
+  /// `watch` is told of the stage's forwards and backwards, with an axis pp.
+  void iteration(const Probe& probe, const StageWatcher& watch = {});
 
+  /// Of the stages of this rank together.
   Module& module() { return *model_; }
   const MixtureSettings& settings() const { return settings_; }
   const DeviceMesh& mesh() const { return mesh_; }
-  /// dp_replicate, efsdp and ep.
+  /// pp, dp_replicate, efsdp and ep.
   const DeviceMesh& expert_mesh() const { return expert_mesh_; }
   Tensors parameters();
   Tensors optimizer_states() const;
 
  private:
+  /// A model, or a stage of one.
+  struct Part {
+    int stage = 0;
+    std::shared_ptr<Module> model;
+    std::unique_ptr<fsdp2::FullySharded> sharded;
+  };
+
   bool has_expert_ranks() const { return settings_.expert_ranks > 1; }
+  bool has_stages() const { return mesh_.size("pp") > 1; }
+  PipelineSetup pipeline_setup() const;
+  std::shared_ptr<Module> make_part(const LlamaPart& part);
+  void make_parts();
+  void parallelize(Part& part, ProcessGroups& groups);
+  void make_pipeline();
+  std::vector<Module*> blocks() const;
+  const ProcessGroup* tensor_ranks() const;
+  fsdp2::GradientRule gradient_rule(const Tensor& parameter);
   /// The group of an axis, and the group of replicas if there are several.
   fsdp2::MeshInfoRef mesh_info(const DeviceMesh& mesh, const char* shard) const;
-  void apply_checkpointing();
-  void apply_fully_shard();
-  void prefetch_explicitly();
-  void to_device();
+  void apply_checkpointing(Module& model);
+  void apply_fully_shard(Part& part);
+  void prefetch_explicitly(Part& part);
 
   Tensor integers_on_device();
   void make_mask(const Tensor& positions);
+  Tensor loss_of(Part& part, Tensor hidden, const LossInputs& inputs);
   void micro_batch(int number, const Tensor& labels_of_all, const Probe& probe);
+  void pipeline_step(const StageWatcher& watch);
   Tensor count_of_all_labels();
   using Groups = std::vector<const ProcessGroup*>;
   Groups groups_of_shards() const;
   Groups groups_of_experts() const;
   Tensor summed_norm(const Tensors& gradients, const Groups& groups);
+  Tensor over_stages(Tensor norm);
   void clip();
   void balance_load();
   void shorten_timeouts();
@@ -81,12 +107,15 @@ class MixtureTraining {
   const ProcessGroup& world_;
   const ProcessGroup* data_group_;  ///< of all ranks with sequences of their own; null: one
   std::shared_ptr<Module> model_;
-  std::unique_ptr<fsdp2::FullySharded> sharded_;
+  std::vector<Part> parts_;  ///< several: the stages of this rank
+  std::unique_ptr<PipelineRun> pipeline_;
   fsdp2::MeshInfoRef dense_info_, expert_info_;
+  Pending pending_;
   std::unique_ptr<ParameterOptimizer> optimizer_;
-  /// Ids and positions of all micro-batches of a step, labels and loss of the last one.
-  Tensors batches_;
-  Tensor labels_, loss_;
+  /// Ids and positions of all micro-batches of a step, labels and loss of the last one; of stages
+  /// all labels.
+  Tensors batches_, targets_;
+  Tensor labels_, loss_, labels_of_all_;
   Tensors mask_;
   Tensors constants_;  ///< made once, and kept
   bool is_first_step_ = true;

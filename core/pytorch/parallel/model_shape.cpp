@@ -18,12 +18,18 @@ Error not_known(const Model& model, std::string what) {
                 .way_out = "give a Llama, or another --runtime"});
 }
 
+std::string_view name_in_torchtitan(std::string_view family) {
+  if (family == "qwen3_moe") return "mixtures of Qwen3";
+  if (family == "deepseek_v3") return "mixtures of DeepSeek-V3";
+  return family == "qwen3" ? "Qwen3" : "Llama";
+}
+
 /// Throws Error if `wrong`. `what` says how the model differs from torchtitan's of its family.
 void refuse_mixture(const Model& model, bool wrong, const char* what) {
   if (!wrong) return;
   throw Error({.where = "--model",
-               .what = fmt::format("{} {}, unlike torchtitan's mixtures of {}", model.class_name,
-                                   what, model.family == "qwen3_moe" ? "Qwen3" : "DeepSeek-V3"),
+               .what = fmt::format("{} {}, unlike torchtitan's {}", model.class_name, what,
+                                   name_in_torchtitan(model.family)),
                .way_out = "give another model, or another --runtime"});
 }
 
@@ -99,6 +105,19 @@ void set_deepseek(const Model& model, const JsonValue& config, MixtureShape& sha
   shape.dense_hidden = size("intermediate_size");
 }
 
+void set_dense(const Model& model, const JsonValue& config, MixtureShape& shape) {
+  refuse_mixture(model, model.family != "llama" && model.family != "qwen3", "is of another family");
+  refuse_mixture(model, is_on(config, "mlp_bias"), "has a biased feed-forward");
+  refuse_mixture(model, is_on(config, "use_sliding_window"), "has sliding windows");
+  const std::optional<JsonValue> head_dim = config.find("head_dim");
+  shape.kv_heads = config.at("num_key_value_heads").integer();
+  shape.head_dim = head_dim && !head_dim->is_null() ? head_dim->integer() : shape.dim / shape.heads;
+  shape.norms_heads = model.family == "qwen3";
+  shape.turns_pairs = model.family == "llama";
+  shape.dense_layers = shape.layers;
+  shape.dense_hidden = config.at("intermediate_size").integer();
+}
+
 }  // namespace
 
 bool is_mixture(const Model& model) {
@@ -111,9 +130,13 @@ MixtureShape mixture_shape(const Model& model, const JsonValue& given) {
   MixtureShape shape{.dim = config.at("hidden_size").integer(),
                      .layers = config.at("num_hidden_layers").integer(),
                      .heads = config.at("num_attention_heads").integer(),
-                     .vocab = config.at("vocab_size").integer(),
-                     .top_k = config.at("num_experts_per_tok").integer(),
-                     .hidden = config.at("moe_intermediate_size").integer()};
+                     .vocab = config.at("vocab_size").integer()};
+  if (!is_mixture(model)) {
+    set_dense(model, config, shape);
+    return shape;
+  }
+  shape.top_k = config.at("num_experts_per_tok").integer();
+  shape.hidden = config.at("moe_intermediate_size").integer();
   if (model.family == "qwen3_moe")
     set_qwen3(model, config, shape);
   else
@@ -123,11 +146,10 @@ MixtureShape mixture_shape(const Model& model, const JsonValue& given) {
 
 LlamaShape llama_shape(const Model& model) {
   if (is_mixture(model))
-    throw Error(
-        {.where = "--model",
-         .what = fmt::format("{} is a mixture of experts, whose pipelines are not predicted",
-                             model.class_name),
-         .way_out = "give a Llama, or --runtime torchtitan without a pipeline"});
+    throw Error({.where = "--model",
+                 .what = fmt::format("{} is a mixture of experts, of which this asks a Llama",
+                                     model.class_name),
+                 .way_out = "give a Llama, or its config.json"});
   if (!model.decoder || model.decoder->blocks.empty())
     throw not_known(model, "is no decoder of a kind that is known here");
   const Decoder& decoder = *model.decoder;

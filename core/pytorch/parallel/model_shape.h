@@ -14,8 +14,8 @@ LlamaShape llama_shape(const Model& model);
 
 /// Whether the model is of a family of mixtures that torchtitan's are played for.
 bool is_mixture(const Model& model);
-/// `config` is the config.json that the model was made from. Throws Error naming --model where
-/// torchtitan's Qwen3 has no such mixture.
+/// Of a mixture, or of a dense Llama or Qwen3. `config` is the config.json that the model was made
+/// from. Throws Error naming --model where torchtitan 0.3 has no such decoder.
 MixtureShape mixture_shape(const Model& model, const JsonValue& config);
 
 }  // namespace shardscope::eager::parallel

@@ -3,7 +3,6 @@
 #include <optional>
 #include <string_view>
 
-#include "core/pytorch/parallel/recorded_mixture.h"
 #include "core/pytorch/parallel/training_phases.h"
 
 namespace shardscope::eager::parallel {
@@ -16,6 +15,32 @@ void name_groups(ScheduleRecorder& recorder, const ProcessGroups& groups, const 
     if (const ProcessGroup& group = mesh.group(axis.name); group.id != 0)
       recorder.name_group(group, axis.name);
 }
+
+void name_groups(ScheduleRecorder& recorder, const ProcessGroups& groups,
+                 const ParallelTraining& training) {
+  name_groups(recorder, groups, training.mesh());
+}
+
+void name_groups(ScheduleRecorder& recorder, const ProcessGroups& groups,
+                 const MixtureTraining& training) {
+  for (const ProcessGroup& group : groups.all())
+    recorder.name_group(group, group.id == 0 ? "world" : "dp");
+  for (const DeviceMesh* mesh : {&training.mesh(), &training.expert_mesh()})
+    for (const MeshAxis& axis : mesh->axes())
+      if (const ProcessGroup& group = mesh->group(axis.name); group.id != 0)
+        recorder.name_group(group, axis.name);
+}
+
+void name_batch(ScheduleRecorder& recorder, const ParallelTraining& training) {
+  for (const Tensor& input : training.inputs())
+    recorder.name_buffer(input, MemoryCategory::inputs, "batch");
+}
+/// Each step has a batch of its own.
+void name_batch(ScheduleRecorder&, const MixtureTraining&) {}
+
+/// ParallelTraining lets gradients go at the end of a step, MixtureTraining where the next begins.
+constexpr bool ends_with_zero_grad(const ParallelTraining&) { return true; }
+constexpr bool ends_with_zero_grad(const MixtureTraining&) { return false; }
 
 /// What comes between a stage's forwards and backwards belongs to the one before.
 void begin_phase_of_stage(ScheduleRecorder& recorder, std::string_view what, int micro_batch) {
@@ -52,47 +77,62 @@ void note_chunk(ScheduleRecorder& recorder, std::string_view what, ChunkPlace pl
                       .actions = {actions, actions}});
 }
 
-}  // namespace
+/// How a rank is recorded: see recorded_training.
+struct Recording {
+  RankPlace place;
+  const SessionSettings& session;
+  const KernelDevice& device;
+  std::span<const char* const> steps;
+  ProgramListener* listener;
+  std::vector<RecordedChunk>* chunks;
+};
 
-Schedule recorded_training(const ParallelSettings& settings, const RankPlace& place,
-                           const SessionSettings& session_settings, const KernelDevice& device,
-                           std::span<const char* const> steps, ProgramListener* listener,
-                           std::vector<RecordedChunk>* chunks) {
-  if (settings.mixture)
-    return recorded_mixture(*settings.mixture, place, session_settings, device, steps, listener);
-  ScheduleRecorder recorder(device, session_settings.device);
-  Session session(session_settings);
+template <class Training, class Settings>
+Schedule recorded(const Settings& settings, const Recording& how) {
+  ScheduleRecorder recorder(how.device, how.session.device);
+  Session session(how.session);
   session.observe(recorder);
-  ProcessGroups groups(place.world, place.rank);
-  ParallelTraining training(session, groups, settings);
-  name_groups(recorder, groups, training.mesh());
+  ProcessGroups groups(how.place.world, how.place.rank);
+  Training training(session, groups, settings);
+  name_groups(recorder, groups, training);
   recorder.name_model(training.module());
-  for (const Tensor& input : training.inputs())
-    recorder.name_buffer(input, MemoryCategory::inputs, "batch");
-  for (const char* label : steps) {
+  name_batch(recorder, training);
+  for (const char* label : how.steps) {
     recorder.begin_step(label);
-    if (chunks != nullptr) chunks->clear();
+    if (how.chunks != nullptr) how.chunks->clear();
     // Here no destructor is at work, out of which nothing may be thrown.
     const auto tell = [&] {
-      if (listener != nullptr) listener->on_program(recorder.schedule());
+      if (how.listener != nullptr) how.listener->on_program(recorder.schedule());
     };
     training.iteration(
         [&](Moment moment, int micro_batch) {
           tell();
           begin_phase_after(recorder, training, moment, micro_batch);
-          if (moment == Moment::step) recorder.begin_phase(Phase::zero_grad, 0);
+          if (moment == Moment::step && ends_with_zero_grad(training))
+            recorder.begin_phase(Phase::zero_grad, 0);
         },
         [&](const char* what, int stage, int micro_batch) {
           tell();
           begin_phase_of_stage(recorder, what, micro_batch);
-          if (chunks != nullptr) note_chunk(recorder, what, {stage, micro_batch}, *chunks);
+          if (how.chunks != nullptr) note_chunk(recorder, what, {stage, micro_batch}, *how.chunks);
         });
   }
   recorder.end_step();
   Schedule schedule = recorder.finish();
-  schedule.rank = place.rank;
-  schedule.world = place.world;
+  schedule.rank = how.place.rank;
+  schedule.world = how.place.world;
   return schedule;
+}
+
+}  // namespace
+
+Schedule recorded_training(const ParallelSettings& settings, const RankPlace& place,
+                           const SessionSettings& session, const KernelDevice& device,
+                           std::span<const char* const> steps, ProgramListener* listener,
+                           std::vector<RecordedChunk>* chunks) {
+  const Recording how{place, session, device, steps, listener, chunks};
+  return settings.mixture ? recorded<MixtureTraining>(*settings.mixture, how)
+                          : recorded<ParallelTraining>(settings, how);
 }
 
 std::vector<Schedule> recorded_stages(const ParallelSettings& settings, const RankPlace& place,

@@ -15,12 +15,15 @@ Tensor Stage::receive_buffer() const {
 Tensor Stage::forward(const Tensor& input, int micro_batch, const StageWatcher& watch) {
   if (!is_first()) input.set_requires_grad(true);
   watch("forward", index(), micro_batch);
-  Chunk chunk{.input = input, .output = setup_.module.forward(input), .edge = {}};
+  Chunk chunk{
+      .input = input,
+      .output = setup_.module.forward(input, setup_.more ? setup_.more(micro_batch) : Tensors{}),
+      .edge = {}};
   watch("schedule", index(), micro_batch);
-  if (is_last())
-    outputs_.push_back(chunk.output);
-  else
+  if (!is_last())
     chunk.edge = gradient_edge(s_, chunk.output);
+  else if (setup_.returns_outputs)
+    outputs_.push_back(chunk.output);
   Tensor output = chunk.output;
   chunks_.emplace(micro_batch, std::move(chunk));
   return output;

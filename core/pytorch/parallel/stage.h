@@ -20,6 +20,9 @@ struct StageSetup {
   StageModule module;
   Dims activation;  ///< of a micro-batch, between stages
   Dtype dtype = Dtype::bfloat16;
+  /// kwarg_mbs: what a micro-batch's forward is given beside the activation; empty: nothing.
+  std::function<Tensors(int micro_batch)> more = {};
+  bool returns_outputs = true;  ///< of the last stage
 };
 
 /// _PipelineStage.

@@ -8,18 +8,19 @@
 
 namespace shardscope::eager::parallel {
 
-/// Nothing here is owned. The stage is in FSDP2, in DDP, or in neither.
+/// Nothing here is owned. The stage is in FSDP2, in DDP, or in neither. Gradients are divided by
+/// `grad_scale_factor`.
 class StageModule {
  public:
   StageModule(Session& s, Module& module, fsdp2::FullySharded* sharded,
-              ddp::DistributedDataParallel* replicated, int micro_batches);
+              ddp::DistributedDataParallel* replicated, int grad_scale_factor);
 
   bool is_sharded() const { return sharded_ != nullptr; }
   bool is_replicated() const { return replicated_ != nullptr; }
   Tensors parameters() const;
 
   /// forward_maybe_with_nosync.
-  Tensor forward(const Tensor& input);
+  Tensor forward(const Tensor& input, const Tensors& more = {});
   /// backward_maybe_with_nosync around a backward; `last` of this stage in a step.
   void backward(bool last, const std::function<void()>& run);
 
@@ -39,7 +40,7 @@ class StageModule {
   Module& module_;
   fsdp2::FullySharded* sharded_;
   ddp::DistributedDataParallel* replicated_;
-  int micro_batches_;
+  int grad_scale_factor_;
 };
 
 }  // namespace shardscope::eager::parallel

@@ -1,6 +1,5 @@
 #include "core/pytorch/parallel/token_dispatcher.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -138,16 +137,6 @@ void permute_to_experts(Session& s, int ranks, const Tensor& counts, Dispatched&
   to.tokens = index(s, to.tokens, {to.places});
 }
 
-/// `load` times the rows, a multiple of 8 for each of the experts: the mean of uneven numbers of
-/// rows says nothing of how a product's rows are aligned, by which it is timed.
-std::int64_t loaded_rows(std::int64_t rows, double load, std::int64_t experts) {
-  if (load == 1) return rows;
-  constexpr std::int64_t aligned = 8;
-  const std::int64_t step = aligned * experts;
-  const double steps = static_cast<double>(rows) * load / static_cast<double>(step);
-  return std::max<std::int64_t>(rows, std::llround(steps) * step);
-}
-
 }  // namespace
 
 Dispatched dispatch_tokens(Session& s, const ProcessGroup* ranks, double load, const Tensor& tokens,
@@ -161,7 +150,7 @@ Dispatched dispatch_tokens(Session& s, const ProcessGroup* ranks, double load, c
                     .received = order.rows.size(0)};
   if (ranks == nullptr) return result;
   const int count = ranks->size();
-  result.received = loaded_rows(result.received, load, routing.counts.size(0) / count);
+  result.received = std::llround(static_cast<double>(result.received) * load);
   Tensor arriving;
   {
     const NoGrad no_grad(s);

@@ -1,7 +1,5 @@
 #include "core/pytorch/parallel/training.h"
 
-#include <numeric>
-
 #include "core/pytorch/engine/aten/loss.h"
 #include "core/pytorch/engine/checkpoint.h"
 #include "core/pytorch/engine/copies.h"
@@ -27,18 +25,6 @@ void move(std::map<const TensorImpl*, ParameterLayout>& layouts, const Tensor& f
           const Tensor& to) {
   if (const auto found = layouts.find(from.impl()); found != layouts.end())
     layouts.insert_or_assign(to.impl(), found->second);
-}
-
-/// Numbers of the layers.
-std::vector<std::int64_t> layers_of_stage(const ParallelSettings& settings, int stages, int stage) {
-  std::vector<std::int64_t> counts = settings.stage_layers;
-  if (counts.empty())
-    counts.assign(static_cast<std::size_t>(stages), settings.shape.layers / stages);
-  std::vector<std::int64_t> layers(
-      static_cast<std::size_t>(counts[static_cast<std::size_t>(stage)]));
-  std::iota(layers.begin(), layers.end(),
-            std::accumulate(counts.begin(), counts.begin() + stage, std::int64_t{0}));
-  return layers;
 }
 
 }  // namespace
@@ -134,9 +120,10 @@ void ParallelTraining::make_parts() {
   model_->class_name = "ModuleList";
   for (int stage = 0; stage < stages; ++stage) {
     if (rank_of_stage[static_cast<std::size_t>(stage)] != mesh_.group("pp").rank) continue;
-    std::shared_ptr<Module> part = make_part({.first = stage == 0,
-                                              .last = stage + 1 == stages,
-                                              .layers = layers_of_stage(settings_, stages, stage)});
+    std::shared_ptr<Module> part = make_part(
+        {.first = stage == 0,
+         .last = stage + 1 == stages,
+         .layers = layers_of_stage(settings_.stage_layers, settings_.shape.layers, stages, stage)});
     model_->children.push_back({std::to_string(parts_.size()), part});
     parts_.push_back({.stage = stage, .model = part, .sharded = {}, .replicated = {}});
   }

@@ -141,18 +141,20 @@ std::int32_t multi_tensor_launches(const OperatorCall& call, const Trait& trait)
   return static_cast<std::int32_t>(std::max<std::int64_t>({1, by_tensors, by_chunks}));
 }
 
-/// Experts share the tokens evenly: rows [tokens, k] by [experts, k, n], or the gradient
-/// [experts, k, n] of two factors whose tokens are the depth.
+/// Of each expert on average, as whole rows of a tile's fragments: the mean of uneven numbers says
+/// nothing of how rows are aligned, by which products are timed.
+std::int64_t mean_rows(std::int64_t rows, std::int64_t experts) {
+  constexpr std::int64_t aligned = 8;
+  const std::int64_t parts = aligned * std::max<std::int64_t>(experts, 1);
+  return (rows + parts - 1) / parts * aligned;
+}
+
+/// Rows [tokens, k] by [experts, k, n], or the gradient [experts, k, n] of two factors whose tokens
+/// are the depth.
 MatmulShape grouped_matmul_shape(const Dims& first, const Dims& second, const Dims& out) {
   if (out.size() == 3)
-    return {.batch = out[0],
-            .m = out[1],
-            .n = out[2],
-            .k = first[-1] / std::max<std::int64_t>(out[0], 1)};
-  return {.batch = second[0],
-          .m = out[0] / std::max<std::int64_t>(second[0], 1),
-          .n = out[1],
-          .k = first[-1]};
+    return {.batch = out[0], .m = out[1], .n = out[2], .k = mean_rows(first[-1], out[0])};
+  return {.batch = second[0], .m = mean_rows(out[0], second[0]), .n = out[1], .k = first[-1]};
 }
 
 bool is_grouped(std::string_view name) {
