@@ -36,6 +36,7 @@ std::vector<TextOption> text_options(const JobSettings& settings) {
           {"training_arguments", sharding.training_arguments},
           {"fsdp", sharding.fsdp},
           {"fsdp_config", sharding.fsdp_config},
+          {"accelerate_version", sharding.accelerate_version},
           {"config", sharding.config},
           {"optimizer", settings.job.optimizer},
           {"precision", settings.job.precision},
@@ -65,6 +66,8 @@ std::vector<TextOption> text_options(const JobSettings& settings) {
 
 constexpr std::string_view ranks_per_node = "ranks_per_node";
 constexpr std::string_view use_orig_params = "use_orig_params";
+/// transformers' Trainer makes the optimizer: of a plan's place, which names no file of it.
+constexpr std::string_view by_trainer = "by_trainer";
 /// Units of several blocks, prefetch and offload of a plan's place, which no option says: its
 /// choice.json, relative to the job.
 constexpr std::string_view place_of_plan = "choice";
@@ -106,10 +109,11 @@ void take(const JobSettings& settings, const std::string& name, const std::strin
     settings.sharding.choice = (fs::path(*settings.job.job).parent_path() / value).string();
     return;
   }
-  if (name == use_orig_params) {
+  if (name == use_orig_params || name == by_trainer) {
     if (value != "true" && value != "false")
       throw wrong(settings.job, name, fmt::format("expected true or false, got \"{}\"", value), "");
-    settings.sharding.use_orig_params = value == "true";
+    (name == by_trainer ? settings.pytorch.by_trainer : settings.sharding.use_orig_params) =
+        value == "true";
     return;
   }
   if (name == ranks_per_node) {
@@ -132,8 +136,9 @@ void take(const JobSettings& settings, const std::string& name, const std::strin
 /// Whether an option of the job says how its own runtime shards, so that another runtime or file on
 /// the command line takes its place.
 bool is_of_the_jobs_runtime(std::string_view name, const ShardingOptions& sharding) {
-  constexpr std::string_view files[] = {"accelerate",  "deepspeed", "training_arguments", "fsdp",
-                                        "fsdp_config", "config",    place_of_plan};
+  constexpr std::string_view files[] = {
+      "accelerate", "accelerate_version", "deepspeed", "training_arguments",
+      "fsdp",       "fsdp_config",        "config",    place_of_plan};
   if (std::ranges::find(files, name) != std::end(files)) return true;
   if (name == use_orig_params) return sharding.runtime != "fsdp1";
   return sharding.names_file() && (name == "wrap" || (name == "precision" && !sharding.deepspeed));
@@ -170,6 +175,7 @@ std::vector<std::pair<std::string, std::string>> given(const JobSettings& settin
     options.emplace_back(ranks_per_node, std::to_string(*settings.sharding.ranks_per_node));
   if (settings.sharding.choice) options.emplace_back(place_of_plan, *settings.sharding.choice);
   if (settings.sharding.use_orig_params) options.emplace_back(use_orig_params, "true");
+  if (settings.pytorch.by_trainer && !file) options.emplace_back(by_trainer, "true");
   return options;
 }
 

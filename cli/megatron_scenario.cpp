@@ -381,6 +381,10 @@ void refuse_foreign_to_megatron(const PytorchQuestion& q) {
             "the whole model is trained here");
   refuse_if(q.job.clip && *q.job.clip <= 0, "--clip",
             "a step of Megatron-LM is predicted with its gradients clipped");
+  refuse_if(q.pytorch.fine_tuning.peft_version.has_value(), "--peft-version",
+            "the whole model is trained here");
+  refuse_if(q.sharding.accelerate_version.has_value(), "--accelerate-version",
+            "accelerate takes no part here");
   refuse_if(q.sharding.ranks_per_node.has_value(), "--ranks-per-node", "nodes are the cluster's");
   refuse_if(q.sharding.use_orig_params, "--use-orig-params", "it is FSDP1's");
   refuse_if(q.pytorch.allocator.has_value(), "--allocator",

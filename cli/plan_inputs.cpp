@@ -14,6 +14,7 @@
 #include "cli/refused_option.h"
 #include "cli/torchtitan_scenario.h"
 #include "core/base/error.h"
+#include "core/base/utf8.h"
 #include "core/model/exported_step.h"
 #include "core/pytorch/parallel/model_shape.h"
 #include "core/pytorch/plans/runtime_request.h"
@@ -54,7 +55,7 @@ void refuse_under_torchtitan(const PlanOptions& options, const HardwareProfile& 
             "--optimizer-implementation", "plan weighs torchtitan with its fused optimizer",
             way_out);
   refuse_if(options.pytorch.layers.value_or("torchtitan") != "torchtitan", "--layers",
-            "plan weighs a dense model with torchtitan's layers of 2025", way_out);
+            fmt::format("plan does not weigh {}", shown(*options.pytorch.layers)), way_out);
   torchtitan_compile_scope(options.pytorch);
   refuse_if(options.lengths.has_value(), "--lengths",
             "lengths are not weighed under torchtitan, which packs its sequences", way_out);
@@ -167,6 +168,8 @@ class Resolver {
         runtimes_(runtimes_of(options, profile_)) {}
 
   planner::Inputs resolve() {
+    refuse_if(options_.pytorch.fine_tuning.peft_version.has_value(), "--peft-version",
+              "plan weighs adapters as PEFT 0.21 makes them", "leave it out, or ask simulate");
     planner::Inputs inputs =
         only_native(runtimes_) && !options_.has_file() ? of_native() : of_pytorch();
     check_kernels(inputs.question.training);
@@ -440,8 +443,6 @@ class Resolver {
   void set_allocator(planner::Inputs& inputs) {
     if (only_native(runtimes_) && !options_.has_file())
       return options_.pytorch.refuse_under_native();
-    refuse_if(options_.pytorch.fine_tuning.peft_version.has_value(), "--peft-version",
-              "plan weighs adapters as PEFT 0.21 makes them", "leave it out, or ask simulate");
     inputs.allocator = allocator_settings(options_.pytorch.allocator, assumed_);
     if (inputs.given) inputs.given->training.allocator = inputs.allocator;
   }

@@ -16,12 +16,13 @@
 #include "core/base/utf8.h"
 #include "core/config/configured_setup.h"
 #include "core/model/exported_step.h"
+#include "core/pytorch/engine/iterator.h"
 #include "core/pytorch/runtimes/training/requested_setup.h"
 
 namespace shardscope {
 namespace {
 
-/// What the Trainer tells FSDP1 of a base in 4 bits.
+/// What the Trainer tells FSDP of a base in 4 bits.
 void take_quantized_storage(const std::optional<eager::FineTuningSetup>& tuning,
                             RuntimeChoice& choice) {
   auto* run = std::get_if<ConfiguredRun>(&choice);
@@ -37,9 +38,13 @@ void check_versions(const PytorchQuestion& question, bool casts_frozen,
     throw Error({.where = "--accelerate-version",
                  .what = "a quantised base under FSDP2 before accelerate 1.13 is not predicted",
                  .way_out = "leave it out, or give 1.13 or later"});
-  if (!adapters_as_base(question.pytorch.fine_tuning.peft_version) || !tuning) return;
-  if (!tuning->quantization && !tuning->trainable_dtype)
-    tuning->trainable_dtype = tuning->base->dtype;
+  const std::optional<std::string>& peft = question.pytorch.fine_tuning.peft_version;
+  refuse_if(peft && !(tuning && tuning->adapter), "--peft-version", "there are no adapters",
+            "add --peft, or leave it out");
+  if (!adapters_as_base(peft) || tuning->trainable_dtype) return;
+  const Dtype held =
+      tuning->quantization ? tuning->quantization->storage_dtype : tuning->base->dtype;
+  if (eager::is_floating(held)) tuning->trainable_dtype = held;
 }
 
 /// The options that mean the same under every runtime; the others are the runtime's to read.
@@ -259,7 +264,14 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   follow_export(question, scenario);
   const bool casts_frozen = casts_frozen_weights(question.sharding, question.place);
   FineTuningOptions tuned = question.pytorch.fine_tuning;
-  if (casts_frozen) tuned.base_dtype = "float32";
+  if (casts_frozen) {
+    if (tuned.base_dtype && tuned.base_dtype != "float32")
+      scenario.training.assumed.push_back(
+          fmt::format("frozen weights are float32, as accelerate before 1.13 makes them under "
+                      "FSDP2, and are not loaded in {} before",
+                      *tuned.base_dtype));
+    tuned.base_dtype = "float32";
+  }
   auto tuning = fine_tuning_of(tuned, question.job, scenario.model, scenario.config,
                                scenario.training.assumed);
   check_versions(question, casts_frozen, tuning);

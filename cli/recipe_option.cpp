@@ -139,11 +139,10 @@ void take_loss(const Recipe& recipe, PytorchOptions& pytorch) {
 }
 
 /// Variables of the shell that the tool leaves as they are count, too.
-void take_allocator(const Recipe& recipe, const JobSettings& settings, const PlaceOptions& place) {
+void take_allocator(const Recipe& recipe, const JobSettings& settings, std::int64_t world) {
   if (recipe.allocator.empty() || settings.pytorch.allocator) return;
   if (std::getenv("PYTORCH_ALLOC_CONF") != nullptr) return;
-  if (recipe.allocator_of_several && (place.world.value_or(1) == 1 || settings.sharding.accelerate))
-    return;
+  if (recipe.allocator_of_several && (world == 1 || settings.sharding.accelerate)) return;
   settings.pytorch.allocator = recipe.allocator;
   settings.sharding.recipe_notes.push_back(fmt::format(
       "allocator settings \"{}\", which the tool sets (--allocator)", recipe.allocator));
@@ -167,7 +166,8 @@ void declare_recipe_option(Command& command, ShardingOptions& options) {
                   "command line (simulate, plan); options override it"});
 }
 
-void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputOptions& output) {
+void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputOptions& output,
+                 int usual_world) {
   ShardingOptions& sharding = settings.sharding;
   if (!sharding.config) return;
   const ConfigFile file = read_config_file(*sharding.config);
@@ -181,7 +181,7 @@ void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputO
   take_loss(recipe, settings.pytorch);
   take_liger(recipe, settings);
   if (recipe.world) fill_unset(place.world, *recipe.world);
-  take_allocator(recipe, settings, place);
+  take_allocator(recipe, settings, place.world.value_or(usual_world));
   if (recipe.own_loop)
     take_loop(*recipe.own_loop, settings);
   else
@@ -200,7 +200,7 @@ std::optional<RecipeRun> take_recipe_to_plan(const JobSettings& settings, PlaceO
   const std::optional<std::string> strategy = std::exchange(job.strategy, std::nullopt);
   const std::optional<std::string> mesh = std::exchange(job.mesh, std::nullopt);
   const std::optional<std::int64_t> batch = job.batch;
-  take_recipe(settings, place, output);
+  take_recipe(settings, place, output, ranks_of_a_node);
   const RecipeRun run{.file = *sharding.config,
                       .job = job,
                       .sharding = sharding,

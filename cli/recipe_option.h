@@ -18,8 +18,10 @@ void declare_recipe_option(Command& command, ShardingOptions& options);
 
 /// Fills what no option says from the file that --config names; does nothing without it. A file of
 /// accelerate, DeepSpeed or the Trainer counts as given with its own option. Notes what the tool
-/// does with its keys, and what is not modelled. Throws Error with file, line and key.
-void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputOptions& output);
+/// does with its keys, and what is not modelled. `usual_world`: ranks where neither file nor
+/// options say how many. Throws Error with file, line and key.
+void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputOptions& output,
+                 int usual_world = 1);
 
 /// The run that a tool makes of its file, in the options of `simulate`.
 struct RecipeRun {

@@ -163,6 +163,8 @@ int minor_of(const std::string& version) {
 
 ConfigPlace place_of(const ShardingOptions& options, const JobOptions& job,
                      const PlaceOptions& place) {
+  if (place.world) size_of_option(*place.world, "--world");
+  if (options.ranks_per_node) size_of_option(*options.ranks_per_node, "--ranks-per-node");
   ConfigPlace result{.world = place.world,
                      .ranks_per_node = options.ranks_per_node,
                      .trainer_precision = trainer_precision(job)};
@@ -173,8 +175,6 @@ ConfigPlace place_of(const ShardingOptions& options, const JobOptions& job,
 ConfiguredRun configured_run(const Model& model, GivenFiles given, const ShardingOptions& options,
                              const JobOptions& job, const PlaceOptions& place,
                              std::vector<std::string>& assumed) {
-  if (place.world) size_of_option(*place.world, "--world");
-  if (options.ranks_per_node) size_of_option(*options.ranks_per_node, "--ranks-per-node");
   ConfiguredRun run{.workers = workers_of(given, place_of(options, job, place)),
                     .model = configured(model, widths_of_model(job.model.value_or("")))};
   assumed.insert(assumed.end(), run.workers.assumed.begin(), run.workers.assumed.end());
@@ -228,8 +228,9 @@ void declare_sharding_options(Command& command, ShardingOptions& options) {
   command.option(
       "--accelerate-version", options.accelerate_version,
       {"VERSION",
-       "accelerate's release, 1.9 to 1.15: under FSDP2 no_sync does nothing before 1.11, "
-       "and frozen weights become float32 before 1.13 (default: 1.15)"});
+       "accelerate's release, 1.9 to 1.15. Under FSDP2 no_sync does nothing before 1.11, frozen "
+       "weights become float32 before 1.13, and embedding and head are no units of their own "
+       "before 1.14 (default: 1.15)"});
   command.option("--ranks-per-node", options.ranks_per_node,
                  {"N", "ranks over which a hybrid shards (default: up to 8)"});
   command.flag("--use-orig-params", options.use_orig_params,

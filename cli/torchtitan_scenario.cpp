@@ -165,6 +165,8 @@ void refuse_foreign(const PytorchQuestion& q) {
   refuse_if(q.sharding.ranks_per_node.has_value(), "--ranks-per-node",
             "nodes are the cluster's under torchtitan");
   refuse_if(q.sharding.use_orig_params, "--use-orig-params", "it is FSDP1's");
+  refuse_if(q.sharding.accelerate_version.has_value(), "--accelerate-version",
+            "accelerate takes no part here");
 }
 
 TrainingPrecision precision_of(const JobOptions& job, std::vector<std::string>& assumed) {
@@ -408,12 +410,14 @@ void check_pipeline(const PytorchQuestion& q, const Job& job, const planner::Tor
   if (is_new && size_of_axis(asked.mesh, "tp") > 1 && asked.batch > 1)
     throw Error(
         {.where = "--batch",
-         .what = fmt::format("{} sequences of a micro-batch in parts go between stages as "
-                             "tensors that are not contiguous, which PyTorch refuses to send",
+         .what = fmt::format("with tensor and pipeline PyTorch can send one sequence a micro-batch "
+                             "between stages, not {}",
                              asked.batch),
          .way_out = "give --batch 1, or leave tensor or pipeline out of --mesh"});
-  const std::string why = planner::why_not_in_torchtitan(inside, asked.precision);
-  if (!why.empty() && !is_new) throw mesh_error(why);
+  // torchtitan 0.3 applies FSDP2 on one rank, too.
+  const std::string why =
+      is_new ? std::string() : planner::why_not_in_torchtitan(inside, asked.precision);
+  if (!why.empty()) throw mesh_error(why);
   refuse_lost_gradients(job.pipeline.schedule, inside, asked.reshards);
   pipeline_setup({.mesh = inside}, job.pipeline, job.accumulate);
 }

@@ -208,6 +208,13 @@ void check_checkpoint(const Strategy& strategy, const PipelineChoice& choice) {
 std::vector<int> blocks_of_stages(const Model& model, const PipelineChoice& choice, int stages,
                                   std::string_view where) {
   const auto blocks = static_cast<int>(model.decoder->blocks.size());
+  const bool by_work = choice.layers.empty() && choice.balance == StageBalance::work;
+  return by_work && stages <= blocks ? balanced_blocks(*model.decoder, stages)
+                                     : blocks_of_stages(blocks, choice, stages, where);
+}
+
+std::vector<int> blocks_of_stages(int blocks, const PipelineChoice& choice, int stages,
+                                  std::string_view where) {
   if (!choice.layers.empty()) return given_blocks(choice, blocks, stages, where);
   if (stages > blocks) {
     throw Error(
@@ -223,8 +230,11 @@ std::vector<int> blocks_of_stages(const Model& model, const PipelineChoice& choi
                  .way_out = "give layers, work or numbers of layers such as 3,4,4,3; simulate says "
                             "which numbers"});
   }
-  return choice.balance == StageBalance::layers ? equal_blocks(blocks, stages)
-                                                : balanced_blocks(*model.decoder, stages);
+  if (choice.balance == StageBalance::work)
+    throw Error({.where = std::string(where),
+                 .what = "the work of a layer is not known for these layers",
+                 .way_out = "give layers, or numbers of layers such as 3,4,4,3"});
+  return equal_blocks(blocks, stages);
 }
 
 PipelineSetup pipeline_setup(const Strategy& strategy, const PipelineChoice& choice,

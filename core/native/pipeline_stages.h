@@ -28,6 +28,9 @@ struct StageSegment {
 /// for a list that does not fit.
 std::vector<int> blocks_of_stages(const Model& model, const PipelineChoice& choice, int stages,
                                   std::string_view where);
+/// The same of so many blocks whose sizes are not known, so that they are not dealt out by work.
+std::vector<int> blocks_of_stages(int blocks, const PipelineChoice& choice, int stages,
+                                  std::string_view where);
 
 /// The part of a pipeline that a rank has.
 struct PipelinePart {

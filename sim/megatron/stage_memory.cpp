@@ -59,7 +59,7 @@ std::int64_t feed_forward_elements(const Settings& s, std::int64_t inner, std::i
 }
 
 /// Of the adapters of a pair of linear layers, the first divided by columns, the second by rows:
-/// what the other ranks do not divide of an adapter each of them has. Source: ms-swift 3.8.1,
+/// the matrix of an adapter that is not divided is whole on every rank. Source: ms-swift 3.8.1,
 /// swift/megatron/tuners/lora.py, LoraParallelLinear.update_layer.
 std::int64_t adapter_elements(const Settings& s, std::int64_t columns, std::int64_t rows) {
   return s.adapters.rank * (s.shape.hidden + columns + rows + s.shape.hidden);

@@ -3,11 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/native/resolved_strategy.h"
+#include "core/pytorch/plans/module_tree.h"
+#include "core/pytorch/plans/transformers_facts.h"
+#include "core/pytorch/plans/wrapping.h"
 
 namespace shardscope::planner {
 namespace {
@@ -226,8 +231,13 @@ RuntimeRequest runtime_request(const Choice& choice, const Model& model) {
 namespace {
 
 /// accelerate wraps FSDP's blocks in checkpoints. Without FSDP transformers checkpoints its layers.
-void apply_fine_tuning(const Choice& choice, eager::FineTuningSetup tuning,
+/// The Trainer gives FSDP1 PEFT's units, whatever its file says.
+void apply_fine_tuning(const Choice& choice, const Model& model, eager::FineTuningSetup tuning,
                        eager::TrainingSetup& setup) {
+  if (auto* fsdp1 = std::get_if<eager::Fsdp1Setup>(&setup.runtime); fsdp1 && tuning.adapter) {
+    const std::set<std::string> units = peft_units(tree_of(model), model.no_split_classes);
+    fsdp1->units.auto_wrap = NameWrap{.modules = {units.begin(), units.end()}};
+  }
   const bool wrapped = choice.runtime == Runtime::fsdp1 || choice.runtime == Runtime::fsdp2;
   eager::set_checkpointing(wrapped ? eager::CheckpointChoice{} : choice.checkpointing, tuning);
   if (!wrapped) setup.checkpointing = {};
@@ -256,7 +266,7 @@ eager::TrainingSetup training_setup(const Choice& choice, const Model& model,
   if (auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup.runtime))
     apply(choice, training, *zero);
   if (training.through_accelerate) pass_through_accelerate(setup);
-  if (training.fine_tuning) apply_fine_tuning(choice, *training.fine_tuning, setup);
+  if (training.fine_tuning) apply_fine_tuning(choice, model, *training.fine_tuning, setup);
   setup.compiled = training.compiled;
   setup.float8 = eager::parallel::float8_settings(
       training.float8, std::holds_alternative<eager::Fsdp2Setup>(setup.runtime));

@@ -234,6 +234,8 @@ class Enumerator {
   std::vector<int> units_of(Runtime runtime) const {
     const bool joins = runtime == Runtime::native || runtime == Runtime::fsdp2;
     if (runtime == Runtime::ddp || runtime == Runtime::deepspeed || blocks_ == 0) return {1};
+    const auto& tuning = question_.training.fine_tuning;
+    if (runtime == Runtime::fsdp1 && tuning && tuning->adapter) return {1};
     if (!joins) return {1, 0};
     std::vector<int> result{1};
     for (const int blocks : {2, 4})

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <utility>
 
 #include "core/base/error.h"
@@ -89,24 +88,6 @@ int stages_of(const TorchtitanJob& job) {
   return job.mesh.front().size * job.pipeline.stages_per_rank;
 }
 
-/// As the choice deals them out, else the first stages have one more.
-std::vector<int> mixture_layers_of_stages(const TorchtitanJob& job, int layers) {
-  const int stages = stages_of(job);
-  const std::vector<int>& given = job.pipeline.layers;
-  if (given.empty() && stages <= layers) {
-    std::vector<int> equal(static_cast<std::size_t>(stages), layers / stages);
-    for (int stage = 0; stage < layers % stages; ++stage) ++equal[static_cast<std::size_t>(stage)];
-    return equal;
-  }
-  const int sum = std::accumulate(given.begin(), given.end(), 0);
-  if (static_cast<int>(given.size()) == stages && sum == layers) return given;
-  throw Error({.where = std::string(stages_option),
-               .what = fmt::format("{} stages and numbers of layers that add up to {}, of a model "
-                                   "of {} layers in {} stages",
-                                   given.size(), sum, layers, stages),
-               .way_out = "give a number for each stage, or fewer stages"});
-}
-
 PredictedPipeline predicted_pipeline(const TorchtitanPipeline& pipeline) {
   const ParallelSettings& settings = pipeline.settings;
   const std::vector<int> rank_of_stage =
@@ -150,7 +131,10 @@ ParallelSettings mixture_settings(const TorchtitanJob& job) {
   const eager::parallel::MixtureShape shape =
       eager::parallel::mixture_shape(job.model, *job.config);
   if (job.mesh.front().name == "pp")
-    set_pipeline(job, mixture_layers_of_stages(job, static_cast<int>(shape.layers)), settings);
+    set_pipeline(job,
+                 blocks_of_stages(static_cast<int>(shape.layers), job.pipeline, stages_of(job),
+                                  stages_option),
+                 settings);
   settings.mixture = eager::parallel::MixtureSettings{
       .shape = shape,
       .mesh = job.mesh,

@@ -37,7 +37,7 @@ struct TorchtitanJob {
   /// Of a mixture of experts, or of torchtitan 0.3's layers: what the model was made from.
   const JsonValue* config = nullptr;
   bool has_new_layers = false;  ///< those of torchtitan 0.3, of a dense model
-  int expert_ranks = 1;         ///< of dp_shard, over which experts are spread
+  int expert_ranks = 1;         ///< of shard and tensor, over which experts are spread
   double expert_load = 1;       ///< tokens of the busiest of these ranks, by the average
 };
 /// Sequence and loss parallel, and the stages of an axis pp; or a mixture of experts. Throws Error

@@ -117,8 +117,8 @@ void predict_with_megatron(const FineTuningScenario& scenario, ValidatedFineTuni
     result.fits = result.fits && stage.summary.fits;
     result.predicted = std::max(*result.predicted, peak_of(stage.summary, result.kind));
   }
-  // The time of adapters is not known here.
-  if (scenario.megatron->adapters.rank == 0)
+  // The time of adapters, and of an optimizer on the host, is not known here.
+  if (scenario.megatron->adapters.rank == 0 && !scenario.megatron->optimizer_on_host)
     result.predicted_rate = rate_of(stages.front().summary, scenario);
 }
 

@@ -378,7 +378,7 @@ TEST_F(Pytorch, TorchtitanNamesWhatItDoesNotPlayOfMixtures) {
   EXPECT_THAT(complaint("config.json --mesh shard=2,tensor=16"),
               HasSubstr("do not divide over 16 of tensor"));
   EXPECT_THAT(complaint("config.json --mesh pipeline=2,tensor=2 --batch 2"),
-              HasSubstr("tensors that are not contiguous"));
+              HasSubstr("can send one sequence a micro-batch between stages, not 2"));
   EXPECT_THAT(complaint("dense.json --mesh shard=2 --layers transformers"),
               HasSubstr("give torchtitan, or torchtitan-0.3"));
   EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --compile blocks"),

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -71,10 +72,14 @@ TEST_F(Tools, TakeWhatTheyTook) {
       return std::abs(memory[predicted].get<double>() / row[recorded].get<double>() - 1);
     };
     // An int8 base is 1.7% too high.
-    EXPECT_LT(error("peak_allocated_bytes", "peak_allocated"), 0.018) << text("name");
+    const double allocated_error = text("name") == "ax_1_6" ? 0.018 : 0.005;
+    EXPECT_LT(error("peak_allocated_bytes", "peak_allocated"), allocated_error) << text("name");
     // Known to be off: 8-bit AdamW of a whole gemma (+24%), and FSDP2 with Liger (-10%).
-    if (text("name") == "lf_1_1" || text("name") == "lf_1_5") continue;
-    EXPECT_LT(error("peak_reserved_bytes", "peak_reserved"), 0.035) << text("name");
+    const std::map<std::string, double> reserved_errors{{"lf_1_1", 0.25}, {"lf_1_5", 0.11}};
+    const auto known = reserved_errors.find(text("name"));
+    EXPECT_LT(error("peak_reserved_bytes", "peak_reserved"),
+              known == reserved_errors.end() ? 0.035 : known->second)
+        << text("name");
   }
 }
 
@@ -108,6 +113,17 @@ TEST_F(Tools, ArgumentsMayBeYamlOrACommandLine) {
   const Json script = answer("--seq 128 --accelerate fsdp2.yaml --training-arguments run.sh");
   EXPECT_EQ(allocated(yaml), allocated(script));
   EXPECT_THAT(script["assumed"].dump(), HasSubstr("the script's own"));
+  // Commands around the training do not count, and a file that the script reads is asked for.
+  workplace_.write("more.sh",
+                   "python -m pip install -r requirements.txt\npython prepare.py --out data\n"
+                   "git commit -m done\n"
+                   "accelerate launch --config_file fsdp2.yaml train.py --model_name_or_path m "
+                   "--per_device_train_batch_size 2 --bf16 --output_dir out\n");
+  const std::string beside = "--seq 128 --accelerate fsdp2.yaml --training-arguments ";
+  EXPECT_EQ(allocated(answer(beside + "more.sh")), allocated(script));
+  workplace_.write("file.sh", "accelerate launch train.py arguments.yaml\n");
+  EXPECT_THAT(refusal(beside + "file.sh"),
+              HasSubstr("the YAML or JSON file that the script reads"));
 }
 
 // transformers 5.24, trainer_config_finalize.
@@ -130,9 +146,23 @@ TEST_F(Tools, FrozenWeightsBecomeFloatBeforeAccelerate113) {
   write_fsdp2("bf16");
   const std::string lora =
       "--seq 128 --accelerate fsdp2.yaml --base-dtype bfloat16 --peft r=8,targets=q_proj ";
-  EXPECT_GT(allocated(answer(lora + "--accelerate-version 1.12.0")),
-            allocated(answer(lora + "--accelerate-version 1.13")) + 494'032'768 / 4);
+  const std::int64_t more = 2 * 494'032'768 / 4;
+  EXPECT_NEAR(static_cast<double>(allocated(answer(lora + "--accelerate-version 1.12.0")) -
+                                  allocated(answer(lora + "--accelerate-version 1.13"))),
+              static_cast<double>(more), 0.05 * static_cast<double>(more));
   EXPECT_EQ(allocated(answer(lora + "--accelerate-version 1.15")), allocated(answer(lora)));
+}
+
+// What a run left is predicted again under the same release.
+TEST_F(Tools, AJobKeepsTheVersionOfAccelerate) {
+  write_model();
+  write_fsdp2("bf16");
+  const Json first = answer(
+      "--seq 128 --batch 1 --accumulate 4 --accelerate fsdp2.yaml --accelerate-version 1.10 -o "
+      "run");
+  const Outcome again = workplace_.run("simulate --cluster h100_sxm --json --job run/job.json");
+  ASSERT_EQ(again.code, 0) << again.errors;
+  EXPECT_EQ(Json::parse(again.output)["step_time_ns"], first["step_time_ns"]);
 }
 
 // Accelerator.no_sync of 1.10 asks FSDP2's model for `no_sync`, which it has not.
@@ -159,6 +189,14 @@ TEST_F(Tools, VersionsThatAreNotKnownAreRefused) {
   write_fsdp2("bf16");
   EXPECT_THAT(refusal("--seq 128 --accelerate fsdp2.yaml --accelerate-version 0.34"),
               HasSubstr("the rules of accelerate 0.34 are not known; 1.9 to 1.15 are"));
+  EXPECT_THAT(refusal("--seq 128 --runtime ddp --peft-version 0.10"),
+              HasSubstr("there are no adapters"));
+  EXPECT_THAT(refusal("--seq 128 --runtime torchtitan --accelerate-version 1.12"),
+              HasSubstr("accelerate takes no part"));
+  for (const char* size : {"--ranks-per-node 0", "--world 0"})
+    EXPECT_THAT(
+        refusal(std::string("--seq 128 --accelerate fsdp2.yaml --accelerate-version 1.12 ") + size),
+        HasSubstr("got 0"));
   EXPECT_THAT(refusal("--seq 128 --runtime ddp --accelerate-version 1.12"),
               HasSubstr("no file says that accelerate prepares the training"));
   EXPECT_THAT(refusal("--seq 128 --runtime ddp --peft r=8 --peft-version 1.0"),

@@ -115,12 +115,20 @@ std::optional<std::size_t> options_of(const std::vector<Word>& command) {
   return std::nullopt;
 }
 
+bool starts_python(std::string_view word) {
+  const std::string_view name = word.substr(word.rfind('/') + 1);
+  return name.starts_with("python") || name == "torchrun" || name == "accelerate" ||
+         name == "deepspeed";
+}
+
 /// Where the options of a Python script start.
 std::optional<std::size_t> options_of_script(const std::vector<Word>& command) {
-  for (std::size_t i = 0; i < command.size(); ++i)
+  bool python = false;
+  for (std::size_t i = 0; i < command.size(); ++i) {
     if (command[i].text.ends_with(".py")) return i + 1;
-  for (std::size_t i = 0; i + 1 < command.size(); ++i)
-    if (command[i].text == "-m") return i + 2;
+    if (python && command[i].text == "-m" && i + 1 < command.size()) return i + 2;
+    python = python || starts_python(command[i].text);
+  }
   return std::nullopt;
 }
 
@@ -199,10 +207,12 @@ ConfigValue command_line(std::string_view text, const std::string& file) {
   return {};
 }
 
-ConfigValue script_command_line(std::string_view text, const std::string& file) {
+std::vector<ConfigValue> script_command_lines(std::string_view text, const std::string& file) {
+  std::vector<ConfigValue> all;
   for (const std::vector<Word>& command : Splitter(text).commands())
-    if (const auto first = options_of_script(command)) return dict_of(command, *first, file);
-  return {};
+    if (const auto first = options_of_script(command))
+      all.push_back(dict_of(command, *first, file));
+  return all;
 }
 
 }  // namespace shardscope::recipes

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/config/values/config_value.h"
 
@@ -19,8 +20,8 @@ inline constexpr std::string_view trl_command_key = "trl_command";
 /// stands as text.
 ConfigValue command_line(std::string_view text, const std::string& file);
 
-/// The same of the first command with a Python script: the options behind "train.py", or behind
-/// the module of "-m". Those of its launcher are before it.
-ConfigValue script_command_line(std::string_view text, const std::string& file);
+/// The same for each command that starts a Python script: the options after `train.py`, or after
+/// the module of `-m`. Options of the launcher come before it and are left out.
+std::vector<ConfigValue> script_command_lines(std::string_view text, const std::string& file);
 
 }  // namespace shardscope::recipes

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "core/base/error.h"
 #include "core/config/recipe/command_line.h"
 #include "core/config/trainer/training_args_fields.h"
@@ -25,6 +27,23 @@ ScriptArguments of_the_trainer(const ConfigValue& all, const std::string& file) 
   return result;
 }
 
+/// Of the command that has options of the Trainer: others prepare data or install packages.
+ScriptArguments of_the_command(const ConfigFile& file) {
+  std::vector<ScriptArguments> trainings;
+  for (const ConfigValue& command : recipes::script_command_lines(file.text, file.name())) {
+    ScriptArguments one = of_the_trainer(command, file.name());
+    if (!one.arguments.entries().empty()) trainings.push_back(std::move(one));
+  }
+  if (trainings.size() == 1) return std::move(trainings.front());
+  throw Error({.where = file.name(),
+               .what = trainings.empty()
+                           ? std::string("no command starts a script with TrainingArguments")
+                           : fmt::format("{} commands start scripts with TrainingArguments",
+                                         trainings.size()),
+               .way_out = "give a script with one `accelerate launch train.py --bf16 true ...`, or "
+                          "the YAML or JSON file that the script reads"});
+}
+
 }  // namespace
 
 ScriptArguments script_arguments(const ConfigFile& file) {
@@ -35,12 +54,7 @@ ScriptArguments script_arguments(const ConfigFile& file) {
   if (is_json || (extension != ".sh" && extension != ".yaml" && extension != ".yml"))
     return {.arguments = read_json(file.text, file.name()), .own = {}};
   if (extension != ".sh") return of_the_trainer(read_yaml(file.text, file.name()), file.name());
-  const ConfigValue all = recipes::script_command_line(file.text, file.name());
-  if (!all.is_dict())
-    throw Error({.where = file.name(),
-                 .what = "has no command with a script and its options",
-                 .way_out = "write `accelerate launch train.py --bf16 true ...`"});
-  return of_the_trainer(all, file.name());
+  return of_the_command(file);
 }
 
 }  // namespace shardscope

@@ -14,10 +14,10 @@ struct ScriptArguments {
   std::vector<std::string> own;  ///< other keys of YAML and of command lines: the script's own
 };
 
-/// HfArgumentParser's parse_yaml_file and parse_args_into_dataclasses, of a script that has
-/// dataclasses of its own beside TrainingArguments; JSON, told by its
-/// brace, has the arguments alone. Else the file's name says it: .yaml and .yml, .sh. Throws Error
-/// with file and line.
+/// As HfArgumentParser's parse_yaml_file and parse_args_into_dataclasses read them. YAML and
+/// command lines may also have keys of the script's own dataclasses. JSON has the arguments alone.
+/// A text that starts with a brace is JSON. Otherwise the file's extension decides: .yaml, .yml or
+/// .sh. Throws Error with file and line.
 ScriptArguments script_arguments(const ConfigFile& file);
 
 }  // namespace shardscope

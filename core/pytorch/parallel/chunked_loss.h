@@ -17,8 +17,8 @@ struct ChunkedLoss {
       nullptr;  ///< over which the head's rows are split; null: they are not
 };
 
-/// What a rank's batch says: labels and positions (B, T), which stages do not give, and how many
-/// labels all ranks have.
+/// What a rank's batch says: labels and positions (B, T), and how many labels all ranks have.
+/// Positions are undefined in a pipeline.
 struct LossInputs {
   Tensor labels, positions, labels_of_all;
 };

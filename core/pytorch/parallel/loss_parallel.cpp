@@ -99,8 +99,8 @@ Tensor backward(Session& s, const Tensor& gradient, const Tensor& x, const Tenso
   return mul(s, std::move(sums), scale);
 }
 
-/// Of labels: those of other ranks, and their places in this rank's part. All live as long as the
-/// function that asks.
+/// Of labels: those of other ranks, and their places in this rank's part. Whoever asks keeps
+/// all three until its function ends, as PyTorch does.
 struct OwnLabels {
   Tensor safe, out_of_range, own;
 };

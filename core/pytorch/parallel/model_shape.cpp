@@ -147,7 +147,7 @@ MixtureShape mixture_shape(const Model& model, const JsonValue& given) {
 LlamaShape llama_shape(const Model& model) {
   if (is_mixture(model))
     throw Error({.where = "--model",
-                 .what = fmt::format("{} is a mixture of experts, of which this asks a Llama",
+                 .what = fmt::format("{} is a mixture of experts, and a dense Llama is needed here",
                                      model.class_name),
                  .way_out = "give a Llama, or its config.json"});
   if (!model.decoder || model.decoder->blocks.empty())

@@ -76,6 +76,7 @@ TEST_F(EstimateWithAdapters, IsNoHigherThanItsSlackAllows) {
     const double most = 1 + estimate_slack(all[i], trials.training);
     const Trial whole = try_out(all[i], trials);
     EXPECT_LE(estimate->time.span.seconds(), whole.time.span.seconds() * most) << text_of(all[i]);
+    EXPECT_GE(estimate->time.span.seconds(), whole.time.span.seconds() / 2) << text_of(all[i]);
     ++estimates;
     const auto settled = estimated(all[i], trials, {}, settled_periods);
     if (!settled) continue;
@@ -91,6 +92,7 @@ TEST_F(EstimateWithAdapters, BoundsFromFewerBlocksAreNoHigherThanTrials) {
   const std::vector<Bounds> bounds = bounds_of(all, adapted_basis_.trials, 0);
   for (std::size_t i = 0; i < all.size(); i += 41) {
     const Trial whole = try_out(all[i], adapted_basis_.trials);
+    EXPECT_GT(bounds[i].time, Duration{}) << text_of(all[i]);
     EXPECT_LE(bounds[i].time, whole.time.span) << text_of(all[i]);
     EXPECT_LE(bounds[i].memory, whole.needed()) << text_of(all[i]);
   }
@@ -157,6 +159,7 @@ TEST_F(Estimate, BoundsFromFewerBlocksAreNoHigherThanTrials) {
   const std::vector<Bounds> bounds = bounds_of(all, basis_.trials, 0);
   for (std::size_t i = 0; i < all.size(); i += 11) {
     const Trial whole = try_out(all[i], basis_.trials);
+    EXPECT_GT(bounds[i].time, Duration{}) << text_of(all[i]);
     EXPECT_LE(bounds[i].time, whole.time.span) << text_of(all[i]);
     EXPECT_LE(bounds[i].memory, whole.needed()) << text_of(all[i]);
   }
@@ -293,6 +296,7 @@ TEST_F(WideEstimate, BoundsOfDeepSpeedAreNoHigherThanTrials) {
   const std::vector<Bounds> bounds = bounds_of(all, basis_.trials, 0);
   for (std::size_t i = 0; i < all.size(); i += all.size() / 24) {
     const Trial whole = try_out(all[i], basis_.trials);
+    EXPECT_GT(bounds[i].time, Duration{}) << text_of(all[i]);
     EXPECT_LE(bounds[i].time, whole.time.span) << text_of(all[i]);
     EXPECT_LE(bounds[i].memory, whole.needed()) << text_of(all[i]);
   }
@@ -323,6 +327,7 @@ TEST_F(WideEstimate, BoundsOfFsdpAreNoHigherThanTrials) {
   const std::vector<Bounds> bounds = bounds_of(all, basis.trials, 0);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Trial whole = try_out(all[i], basis.trials);
+    EXPECT_GT(bounds[i].time, Duration{}) << text_of(all[i]);
     EXPECT_LE(bounds[i].time, whole.time.span) << text_of(all[i]);
     EXPECT_LE(bounds[i].memory, whole.needed()) << text_of(all[i]);
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -121,8 +122,11 @@ TEST_P(TorchtitanExperts, PeakIsThatOfPytorch) {
   const HardwareProfile profile = find_hardware_profile("h100_sxm", "--cluster");
   const Summary summary =
       predict_alone(own_schedule(row(), pipeline_), pipeline_, profile, false).summary;
-  EXPECT_EQ(summary.steps.back().memory.peak_allocated.count,
-            row()["peak_bytes"].get<std::int64_t>() + row().value("off_by", 0));
+  // Without a search for its kernels FlexAttention leaves a block of 512 bytes elsewhere.
+  const std::int64_t off = row().contains("untuned") ? 512 : 0;
+  EXPECT_LE(std::abs(summary.steps.back().memory.peak_allocated.count -
+                     row()["peak_bytes"].get<std::int64_t>()),
+            off);
 }
 
 INSTANTIATE_TEST_SUITE_P(Recorded, TorchtitanExperts, ::testing::ValuesIn(all_places()),

@@ -193,6 +193,7 @@ TEST_P(LeftOut, OneRecordingForTrialAndRehearsalSaysWhatTwoSay) {
   HardwareProfile profile = basis_.inputs.profile;
   const TrialInputs& on = basis_.trials;
   const Bytes needed = rehearse(schedule_of(choice(3), on), profile).reserved;
+  int shared = 0;
   for (const double share : {0.8, 0.95, 2.0})
     for (const int micro_batches : {1, 2, 3, 5}) {
       SCOPED_TRACE(testing::Message() << share << " " << micro_batches);
@@ -206,12 +207,17 @@ TEST_P(LeftOut, OneRecordingForTrialAndRehearsalSaysWhatTwoSay) {
       const Trial one = try_out(asked, together), two = try_out(asked, apart);
       EXPECT_EQ(one.time.span, two.time.span);
       EXPECT_EQ(one.allocated, two.allocated);
+      if (std::optional<Schedule> kept = findings.take_recording(asked)) {
+        ++shared;
+        findings.keep_recording(asked, std::move(*kept));
+      }
       const FullSimulation played = simulate_fully(asked, together);
       const FullSimulation alone = simulate_fully(asked, apart);
       EXPECT_EQ(played.reserved, alone.reserved);
       EXPECT_EQ(played.fits, alone.fits);
       EXPECT_EQ(played.is_part, alone.is_part);
     }
+  if (choice(1).runtime == Runtime::fsdp2) EXPECT_GT(shared, 0);
 }
 
 // What is told after the first step is told of the whole run, too.
