@@ -9,7 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/config/config_file.h"
-#include "core/config/trainer/script_arguments.h"
+#include "core/config/script_arguments.h"
 #include "core/config/trainer/trainer_loop.h"
 #include "core/config/workers.h"
 #include "core/format/json_reader.h"

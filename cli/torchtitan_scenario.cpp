@@ -414,6 +414,12 @@ void check_pipeline(const PytorchQuestion& q, const Job& job, const planner::Tor
                              "between stages, not {}",
                              asked.batch),
          .way_out = "give --batch 1, or leave tensor or pipeline out of --mesh"});
+  if (is_new && splits_backward(job.pipeline.schedule))
+    throw Error({.where = "--pipeline-schedule",
+                 .what = fmt::format("{} splits the backward, which is not predicted with "
+                                     "torchtitan 0.3's layers",
+                                     name_of(job.pipeline.schedule)),
+                 .way_out = "give 1F1B or Interleaved1F1B"});
   // torchtitan 0.3 applies FSDP2 on one rank, too.
   const std::string why =
       is_new ? std::string() : planner::why_not_in_torchtitan(inside, asked.precision);

@@ -9,7 +9,7 @@
 #include "core/config/accelerate/launch.h"
 #include "core/config/deepspeed/hjson.h"
 #include "core/config/recipe_file.h"
-#include "core/config/trainer/script_arguments.h"
+#include "core/config/script_arguments.h"
 #include "core/config/trainer/training_args.h"
 #include "core/config/values/config_json.h"
 #include "core/format/atomic_file.h"

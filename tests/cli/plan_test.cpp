@@ -528,10 +528,29 @@ TEST_F(Plan, SaysWhereEveryWayIsRefused) {
   workplace_.write("llama.json", small_llama);
   const Outcome outcome = workplace_.run(
       "plan --model llama.json --cluster h100_sxm --world 2 --tokens-per-batch 512 --seq 128 "
-      "--runtime fsdp1 --peft r=4,targets=all-linear --precision bf16_mixed");
+      "--runtime fsdp1 --peft r=4,targets=all-linear --quantization nf4 --precision bf16_mixed");
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.output, AllOf(HasSubstr("nothing can be predicted"), HasSubstr("(bfloat16)"),
-                                    Not(HasSubstr("\nnothing fits"))));
+  EXPECT_THAT(outcome.output,
+              AllOf(HasSubstr("nothing can be predicted"), HasSubstr("cannot flatten uint8"),
+                    Not(HasSubstr("\nnothing fits"))));
+}
+
+// The Trainer gives FSDP1 units of PEFT's, whatever accelerate's file says. So does a plan, and the
+// file that it leaves has the place's figures.
+TEST_F(Plan, AdaptersUnderFsdp1HaveTheUnitsOfTheTrainer) {
+  workplace_.write("llama.json", small_llama);
+  const std::string model =
+      "--model llama.json --cluster h100_sxm --seq 128 --peft r=4,targets=all-linear ";
+  const Json plan = answer("plan " + model +
+                           "--world 2 --tokens-per-batch 512 --runtime fsdp1 --strategy full_shard "
+                           "--precision bf16_mixed -o plan");
+  const Json& chosen = plan["candidates"][plan["chosen"]["place"].get<std::size_t>() - 1];
+  const Json run = answer("simulate " + model +
+                          "--accelerate plan/accelerate.yaml --base-dtype bfloat16 --batch " +
+                          chosen["settings"]["batch"].dump() + " --accumulate " +
+                          chosen["settings"]["accumulate"].dump());
+  EXPECT_EQ(chosen["step_time_ns"], run["step_time_ns"]);
+  EXPECT_EQ(chosen["memory"]["peak_allocated_bytes"], run["memory"]["peak_allocated_bytes"]);
 }
 
 // torchao's layers are not known under FSDP1.

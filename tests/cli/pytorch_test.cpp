@@ -359,6 +359,35 @@ TEST_F(Pytorch, TorchtitansFileSaysHowExpertsAreSpread) {
   EXPECT_EQ(got["world"], 8);
 }
 
+// A layer has 590,336 weights, embedding and head 262,144 each, the last norm 256. AdamW has two
+// states of four bytes for a rank's half of its stage, and a counter of at most 512 bytes for each
+// of 10 and 11 tensors.
+TEST_F(Pytorch, StagesOfTorchtitan03HaveTheirPartOfADenseModel) {
+  workplace_.write("config.json", small_llama);
+  const auto states = [&](const std::string& rank) {
+    const Json got = answer(
+        "simulate --runtime torchtitan --layers torchtitan-0.3 --model config.json --seq 64 "
+        "--batch 2 --accumulate 4 --mesh pipeline=2,shard=2 --cluster h100_sxm --rank " +
+        rank);
+    EXPECT_EQ(got["world"], 4);
+    return got["memory"]["maximum"]["optimizer_states_bytes"].get<double>();
+  };
+  EXPECT_NEAR(states("0"), 8 * (262'144 + 590'336) / 2, 10 * 512);
+  EXPECT_NEAR(states("2"), 8 * (590'336 + 256 + 262'144) / 2, 11 * 512);
+}
+
+TEST_F(Pytorch, MixturesOfTorchtitanTakeTensorAndPipeline) {
+  workplace_.write("config.json", small_mixture);
+  for (const char* mesh : {"pipeline=2,shard=2", "tensor=2,shard=2,expert=4",
+                           "pipeline=2,tensor=2,shard=2,expert=2"}) {
+    const Json got =
+        answer(std::string("simulate --runtime torchtitan --model config.json --seq 64 --batch 1 "
+                           "--accumulate 4 --cluster h100_sxm --mesh ") +
+               mesh);
+    EXPECT_GT(got["step_time_ns"], 0) << mesh;
+  }
+}
+
 TEST_F(Pytorch, TorchtitanNamesWhatItDoesNotPlayOfMixtures) {
   workplace_.write("config.json", small_mixture);
   workplace_.write("dense.json", small_llama);
@@ -379,6 +408,11 @@ TEST_F(Pytorch, TorchtitanNamesWhatItDoesNotPlayOfMixtures) {
               HasSubstr("do not divide over 16 of tensor"));
   EXPECT_THAT(complaint("config.json --mesh pipeline=2,tensor=2 --batch 2"),
               HasSubstr("can send one sequence a micro-batch between stages, not 2"));
+  EXPECT_THAT(complaint("config.json --mesh pipeline=2,shard=2 --pipeline-schedule ZBVZeroBubble"),
+              HasSubstr("splits the backward"));
+  EXPECT_THAT(
+      complaint("config.json --mesh pipeline=3,shard=2 --pipeline-stages 1,0,1 --accumulate 4"),
+      HasSubstr("stage 1 of 3 has no layers"));
   EXPECT_THAT(complaint("dense.json --mesh shard=2 --layers transformers"),
               HasSubstr("give torchtitan, or torchtitan-0.3"));
   EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --compile blocks"),

@@ -1,4 +1,4 @@
-#include "core/config/trainer/script_arguments.h"
+#include "core/config/script_arguments.h"
 
 #include <fmt/format.h>
 
