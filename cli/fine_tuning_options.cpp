@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <string_view>
 #include <utility>
 #include <variant>
 
 #include "cli/on_off.h"
+#include "cli/release.h"
 #include "core/base/error.h"
 #include "core/model/read_lora_config.h"
 #include "core/model/read_quantization.h"
@@ -103,18 +103,10 @@ void declare_fine_tuning_options(Command& command, FineTuningOptions& options) {
 
 bool adapters_as_base(const std::optional<std::string>& peft_version) {
   if (!peft_version) return false;
-  constexpr int oldest = 9, newest = 21, first_to_cast = 12;  // of 0.x
-  int minor = -1;
-  const char* end = peft_version->data() + peft_version->size();
-  if (peft_version->starts_with("0.")) {
-    const auto read = std::from_chars(peft_version->data() + 2, end, minor);
-    if (read.ec != std::errc() || (read.ptr != end && *read.ptr != '.')) minor = -1;
-  }
-  if (minor < oldest || minor > newest)
-    throw Error({.where = "--peft-version",
-                 .what = fmt::format("the rules of PEFT {} are not known", *peft_version),
-                 .way_out = fmt::format("0.{} to 0.{} are", oldest, newest)});
-  return minor < first_to_cast;
+  constexpr KnownReleases known{
+      .library = "PEFT", .option = "--peft-version", .major = "0.", .oldest = 9, .newest = 21};
+  constexpr int first_to_cast = 12;
+  return minor_release(known, *peft_version) < first_to_cast;
 }
 
 Dtype loaded_dtype(TrainingPrecision precision) {

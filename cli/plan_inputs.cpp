@@ -54,8 +54,9 @@ void refuse_under_torchtitan(const PlanOptions& options, const HardwareProfile& 
   refuse_if(options.pytorch.optimizer_implementation.value_or("fused") != "fused",
             "--optimizer-implementation", "plan weighs torchtitan with its fused optimizer",
             way_out);
-  refuse_if(options.pytorch.layers.value_or("torchtitan") != "torchtitan", "--layers",
-            fmt::format("plan does not weigh {}", shown(*options.pytorch.layers)), way_out);
+  const std::string layers = options.pytorch.layers.value_or("torchtitan");
+  refuse_if(layers != "torchtitan", "--layers",
+            fmt::format("plan does not weigh {}", shown(layers)), way_out);
   torchtitan_compile_scope(options.pytorch);
   refuse_if(options.lengths.has_value(), "--lengths",
             "lengths are not weighed under torchtitan, which packs its sequences", way_out);

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
+#include "cli/release.h"
 #include "core/base/error.h"
 #include "core/base/refusal.h"
 #include "core/config/config_plan.h"
@@ -147,19 +147,11 @@ Workers workers_of(const GivenFiles& given, const ConfigPlace& place) {
   return workers_of(*given.file, value_of(*given.file), place);
 }
 
-/// N of "1.N" or "1.N.P".
-int minor_of(const std::string& version) {
-  int minor = -1;
-  const char* end = version.data() + version.size();
-  if (version.starts_with("1.")) {
-    const auto read = std::from_chars(version.data() + 2, end, minor);
-    if (read.ec != std::errc() || (read.ptr != end && *read.ptr != '.')) minor = -1;
-  }
-  if (minor >= oldest_accelerate && minor <= newest_accelerate) return minor;
-  throw Error({.where = "--accelerate-version",
-               .what = fmt::format("the rules of accelerate {} are not known", version),
-               .way_out = fmt::format("1.{} to 1.{} are", oldest_accelerate, newest_accelerate)});
-}
+constexpr KnownReleases accelerate_releases{.library = "accelerate",
+                                            .option = "--accelerate-version",
+                                            .major = "1.",
+                                            .oldest = oldest_accelerate,
+                                            .newest = newest_accelerate};
 
 ConfigPlace place_of(const ShardingOptions& options, const JobOptions& job,
                      const PlaceOptions& place) {
@@ -168,7 +160,8 @@ ConfigPlace place_of(const ShardingOptions& options, const JobOptions& job,
   ConfigPlace result{.world = place.world,
                      .ranks_per_node = options.ranks_per_node,
                      .trainer_precision = trainer_precision(job)};
-  if (options.accelerate_version) result.accelerate = minor_of(*options.accelerate_version);
+  if (options.accelerate_version)
+    result.accelerate = minor_release(accelerate_releases, *options.accelerate_version);
   return result;
 }
 

@@ -56,7 +56,7 @@ struct GivenMesh {
 };
 constexpr std::string_view expert_word = "expert";
 /// Of --layers.
-constexpr std::string_view new_layers = "torchtitan-0.3";
+constexpr std::string_view layers_word_of_0_3 = "torchtitan-0.3";
 
 /// Every axis once; those that are not named have size 1. `shard` 0: not named.
 GivenMesh parse_axes(std::string_view text) {
@@ -293,7 +293,7 @@ void refuse_lost_gradients(PipelineScheduleKind kind, const Mesh& inside, bool r
 }
 
 /// Settings that were never compared with torchtitan 0.3's layers.
-void refuse_beside_new_layers(const PytorchQuestion& q, const std::vector<MeshAxis>& axes) {
+void refuse_beside_layers_of_0_3(const PytorchQuestion& q, const std::vector<MeshAxis>& axes) {
   const auto refuse = [](bool given, std::string_view where, std::string_view what) {
     refuse_if(given, where,
               fmt::format("{} is not predicted with a mixture of experts, or other layers of "
@@ -325,9 +325,9 @@ void check_divides_over_tensor(const eager::parallel::MixtureShape& shape, std::
 }
 
 /// Layers, experts and their ranks, as torchtitan 0.3 has them.
-void set_new_layers(const PytorchQuestion& q, const GivenMesh& mesh, const JsonValue& config,
-                    planner::TorchtitanJob& asked) {
-  refuse_beside_new_layers(q, mesh.axes);
+void set_layers_of_0_3(const PytorchQuestion& q, const GivenMesh& mesh, const JsonValue& config,
+                       planner::TorchtitanJob& asked) {
+  refuse_beside_layers_of_0_3(q, mesh.axes);
   asked.config = &config;
   asked.expert_ranks = mesh.expert_ranks;
   const ExpertLoad load = parse_expert_load(q.pytorch.expert_load);
@@ -345,8 +345,8 @@ void set_new_layers(const PytorchQuestion& q, const GivenMesh& mesh, const JsonV
                  .way_out = "give none, selective or full"});
 }
 
-void note_new_layers(const PytorchQuestion& q, const planner::TorchtitanJob& asked,
-                     TorchtitanScenario& scenario) {
+void note_layers_of_0_3(const PytorchQuestion& q, const planner::TorchtitanJob& asked,
+                        TorchtitanScenario& scenario) {
   scenario.assumed.push_back(fmt::format("torchtitan 0.3: FlexAttention, the loss in {} parts",
                                          eager::parallel::usual_loss_parts));
   if (!eager::parallel::is_mixture(scenario.model)) return;
@@ -400,21 +400,21 @@ void deal_out(const std::optional<eager::parallel::TorchtitanSplit>& split, bool
 }
 
 void check_pipeline(const PytorchQuestion& q, const Job& job, const planner::TorchtitanJob& asked) {
-  const bool is_new = asked.has_new_layers || eager::parallel::is_mixture(asked.model);
+  const bool of_0_3 = asked.has_layers_of_0_3();
   const int stages = size_of_axis(asked.mesh, "pp");
   if (stages == 1) return;
   refuse_beside_pipeline(q, asked.mesh, job.pipeline);
   const Mesh inside{.pipeline = stages,
                     .replicate = size_of_axis(asked.mesh, "dp_replicate"),
                     .shard = size_of_axis(asked.mesh, "dp_shard")};
-  if (is_new && size_of_axis(asked.mesh, "tp") > 1 && asked.batch > 1)
+  if (of_0_3 && size_of_axis(asked.mesh, "tp") > 1 && asked.batch > 1)
     throw Error(
         {.where = "--batch",
          .what = fmt::format("with tensor and pipeline PyTorch can send one sequence a micro-batch "
                              "between stages, not {}",
                              asked.batch),
          .way_out = "give --batch 1, or leave tensor or pipeline out of --mesh"});
-  if (is_new && splits_backward(job.pipeline.schedule))
+  if (of_0_3 && splits_backward(job.pipeline.schedule))
     throw Error({.where = "--pipeline-schedule",
                  .what = fmt::format("{} splits the backward, which is not predicted with "
                                      "torchtitan 0.3's layers",
@@ -422,7 +422,7 @@ void check_pipeline(const PytorchQuestion& q, const Job& job, const planner::Tor
                  .way_out = "give 1F1B or Interleaved1F1B"});
   // torchtitan 0.3 applies FSDP2 on one rank, too.
   const std::string why =
-      is_new ? std::string() : planner::why_not_in_torchtitan(inside, asked.precision);
+      of_0_3 ? std::string() : planner::why_not_in_torchtitan(inside, asked.precision);
   if (!why.empty()) throw mesh_error(why);
   refuse_lost_gradients(job.pipeline.schedule, inside, asked.reshards);
   pipeline_setup({.mesh = inside}, job.pipeline, job.accumulate);
@@ -463,9 +463,9 @@ void refuse_under_torchtitan(const PytorchOptions& options) {
   refuse_if(options.reference.has_value(), "--reference", "torchtitan compares with no reference");
   refuse_if(options.prompt.has_value(), "--prompt", "torchtitan's tokens all have a label");
   const std::string layers = options.layers.value_or("torchtitan");
-  refuse_if(layers != "torchtitan" && layers != new_layers, "--layers",
+  refuse_if(layers != "torchtitan" && layers != layers_word_of_0_3, "--layers",
             "torchtitan's layers are its own",
-            fmt::format("give torchtitan, or {} for those of that version", new_layers));
+            fmt::format("give torchtitan, or {} for those of that version", layers_word_of_0_3));
   refuse_if(options.transformers.has_value(), "--transformers",
             "torchtitan's Llama is none of transformers");
   refuse_if(options.optimizer_in_backward.value_or("off") != "off", "--optimizer-in-backward",
@@ -521,11 +521,11 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
                                .checkpointing = {},
                                .pipeline = job.pipeline,
                                .float8 = float8};
-  asked.has_new_layers = q.pytorch.layers.value_or("") == new_layers;
+  asked.asks_layers_of_0_3 = q.pytorch.layers.value_or("") == layers_word_of_0_3;
   check_pipeline(q, job, asked);
   asked.checkpointing = checkpointing_of(q.job, scenario.assumed);
   const bool has_experts = eager::parallel::is_mixture(scenario.model);
-  const bool is_new = has_experts || asked.has_new_layers;
+  const bool of_0_3 = asked.has_layers_of_0_3();
   refuse_if(!has_experts && q.pytorch.expert_load.has_value(), "--expert-load",
             "the model has no experts that are predicted under torchtitan", "leave it out");
   if (!has_experts && given.expert_ranks > 1)
@@ -534,19 +534,19 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
                     "torchtitan",
                     scenario.model.class_name));
   std::optional<JsonValue> config;
-  if (is_new) set_new_layers(q, given, config.emplace(config_of(job.model)), asked);
+  if (of_0_3) set_layers_of_0_3(q, given, config.emplace(config_of(job.model)), asked);
   ParallelSettings& settings = scenario.settings = planner::torchtitan_settings(asked);
   scenario.precision = name_of(asked.precision);
   scenario.strategy = q.job.strategy.value_or("full_shard");
-  if (!is_new) check_divides(settings);
+  if (!of_0_3) check_divides(settings);
   const bool ring = size_of_axis(settings.mesh, "cp") > 1;
   constexpr int usual_capability = 90;
   scenario.session = {.compute_capability = q.gpu.compute_capability.value_or(usual_capability),
-                      .attention = is_new ? eager::AttentionSwitches{} : attention_of(q, ring)};
+                      .attention = of_0_3 ? eager::AttentionSwitches{} : attention_of(q, ring)};
   for (std::string& text : assumptions(q.job, job)) scenario.assumed.push_back(std::move(text));
   scenario.assumed.insert(scenario.assumed.end(), q.sharding.recipe_notes.begin(),
                           q.sharding.recipe_notes.end());
-  if (is_new) note_new_layers(q, asked, scenario);
+  if (of_0_3) note_layers_of_0_3(q, asked, scenario);
   if (size_of_axis(settings.mesh, "tp") > 1)
     scenario.assumed.emplace_back(
         "sequence parallel norms, loss parallel, synchronous tensor parallelism");

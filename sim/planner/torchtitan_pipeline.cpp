@@ -214,9 +214,12 @@ std::vector<Schedule> small_stages(const Choice& choice, const TrialInputs& inpu
 
 }  // namespace
 
+bool TorchtitanJob::has_layers_of_0_3() const {
+  return asks_layers_of_0_3 || eager::parallel::is_mixture(model);
+}
+
 ParallelSettings torchtitan_settings(const TorchtitanJob& job) {
-  const bool is_new = job.has_new_layers || eager::parallel::is_mixture(job.model);
-  if (is_new && job.config != nullptr) return mixture_settings(job);
+  if (job.has_layers_of_0_3() && job.config != nullptr) return mixture_settings(job);
   ParallelSettings settings{.shape = eager::parallel::llama_shape(job.model),
                             .mesh = job.mesh,
                             .batch = job.batch,

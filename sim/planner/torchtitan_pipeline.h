@@ -36,9 +36,12 @@ struct TorchtitanJob {
   eager::parallel::Float8Recipe float8 = eager::parallel::Float8Recipe::none;
   /// Of a mixture of experts, or of torchtitan 0.3's layers: what the model was made from.
   const JsonValue* config = nullptr;
-  bool has_new_layers = false;  ///< those of torchtitan 0.3, of a dense model
-  int expert_ranks = 1;         ///< of shard and tensor, over which experts are spread
-  double expert_load = 1;       ///< tokens of the busiest of these ranks, by the average
+  bool asks_layers_of_0_3 = false;  ///< of torchtitan 0.3, for a dense model
+  int expert_ranks = 1;             ///< of shard and tensor, over which experts are spread
+  double expert_load = 1;           ///< tokens of the busiest of these ranks, by the average
+
+  /// Mixtures of experts always have them.
+  bool has_layers_of_0_3() const;
 };
 /// Sequence and loss parallel, and the stages of an axis pp; or a mixture of experts. Throws Error
 /// where the model is none of torchtitan's, or naming the option of its pipeline.

@@ -76,7 +76,7 @@ TorchtitanPipeline pipeline_of(const Json& file, const Json& row, const Model& m
        .checkpointing = checkpointing_of(row["checkpointing"]),
        .pipeline = stages,
        .config = &config,
-       .has_new_layers = file.value("dense", false),
+       .asks_layers_of_0_3 = file.value("dense", false),
        .expert_ranks = row["expert_ranks"],
        .expert_load = row.value("load", 1.0)});
   pipeline.place = {.world = row["world"], .rank = row["rank"]};
