@@ -543,6 +543,8 @@ class Builder {
       tuning.quantization->quantized_from = Dtype::float16;
       tuning.quantization->quantizes_output = true;
     }
+    if (is_quantized(row_) && stack_.unsloth)
+      tuning.quantization->skipped_modules = unsloth_unquantized(row_.source, base_);
     if (is_lora(row_) && runs_litgpt())
       tuning.litgpt_lora = litgpt_lora_of(row_, stack_);
     else if (is_lora(row_))
@@ -576,6 +578,7 @@ class Builder {
     for (const Parameter& p : tuned.parameters) held += elements_of(p.shape) * size_of(p.dtype);
     unsloth.loss_memory = eager::unsloth_loss_memory(result_.profile.memory - held);
     unsloth.loss = unsloth_loss_of(row_.source);
+    unsloth.rotary = unsloth_rotary_of(row_.source);
     return unsloth;
   }
 

@@ -6,10 +6,7 @@
 namespace shardscope {
 namespace {
 
-/// All models are played with 32,768 positions. unsloth's models/llama.py makes its table for
-/// 4 * 8192 positions and extends it to max_position_embeddings. Llama 3.1 has 131,072 of them: its
-/// table takes 48 MiB more than is played.
-constexpr KnownModelForm unsloth_form{.splits_projections = true, .positions = 32768};
+constexpr KnownModelForm unsloth_form{.splits_projections = true, .published_positions = true};
 
 /// The same README has decoding in bfloat16 on the same card: 54.09 and 32.22 tokens/s of 24 and 40
 /// layers, 0.78 ms a layer. A layer of modeling_qwen.py decodes with 23 operators and 50 views of

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/model/huggingface.h"
+#include "sim/validate/known_positions.h"
 
 namespace shardscope {
 namespace {
@@ -295,7 +296,9 @@ std::string litgpt_config(const PublishedShape& shape, const LitgptKind& kind) {
       kind.scales, kind.turned);
 }
 
-std::string config_of(const PublishedShape& shape, const KnownModelForm& form) {
+/// `name` is the whole one, which may say more than the shape's.
+std::string config_of(const PublishedShape& shape, std::string_view name,
+                      const KnownModelForm& form) {
   if (const LitgptKind* kind = form.litgpt ? litgpt_kind(shape) : nullptr)
     return litgpt_config(shape, *kind);
   if (shape.family == "qwen") return qwen_config(shape);
@@ -309,13 +312,15 @@ std::string config_of(const PublishedShape& shape, const KnownModelForm& form) {
       shape.family == "phi" && form.fused_gelu ? "\"hidden_act\": \"gelu\", " : "";
   const bool split = form.splits_projections && shape.family == "phi3";
   const std::string_view family = split ? "mistral" : shape.family;
+  constexpr std::int64_t usual_positions = 131072;
+  const std::int64_t positions = form.published_positions ? known_positions(name) : usual_positions;
   return fmt::format(
       R"({{"model_type": "{}", "hidden_size": {}, "num_hidden_layers": {},
 "num_attention_heads": {}, "num_key_value_heads": {}, "intermediate_size": {}, "vocab_size": {},
 {}{}"max_position_embeddings": {}, {}{}"torch_dtype": "bfloat16",
 "tie_word_embeddings": {}}})",
       family, shape.hidden, shape.layers, shape.heads, shape.kv_heads, shape.ffn, shape.vocabulary,
-      head, further_members(shape), form.positions, window, activation, shape.tied && form.may_tie);
+      head, further_members(shape), positions, window, activation, shape.tied && form.may_tie);
 }
 
 }  // namespace
@@ -324,7 +329,7 @@ std::optional<KnownModel> known_model(std::string_view name, const KnownModelFor
   const std::string text = std::string(form.own_of) + plain(name);
   for (const PublishedShape& shape : shapes) {
     if (text.find(shape.name) == std::string::npos) continue;
-    JsonValue config = JsonValue::parse(config_of(shape, form), "shape");
+    JsonValue config = JsonValue::parse(config_of(shape, text, form), "shape");
     // Until January 2026 AFMoE ran from the models' own repositories, under transformers 4. LFM2's
     // mixture has run in a main branch before release 5.
     const bool own_file = shape.family == "afmoe" || shape.family == "lfm2_moe";

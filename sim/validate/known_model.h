@@ -27,7 +27,8 @@ struct KnownModelForm {
   std::string_view own_of = {};
   /// litgpt's GPT in the place of llama, mistral, phi, gemma and gpt_neox.
   bool litgpt = false;
-  std::int64_t positions = 131072;  ///< max_position_embeddings
+  /// max_position_embeddings as they are published; false: 131,072.
+  bool published_positions = false;
 };
 
 /// By a name as people write it: "Llama 2 7 B", "Meta-Llama-3.1-8B", "Qwen2.5-7B-Instruct". None

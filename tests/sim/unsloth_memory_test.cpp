@@ -91,11 +91,13 @@ class Step {
 };
 
 /// Highest figures of allocated memory by moment, of the second step: "0.forward", "1.backward".
-std::map<std::string, std::int64_t> peaks_of(const Case& recorded,
-                                             eager::UnslothLoss loss = eager::UnslothLoss::parts) {
+std::map<std::string, std::int64_t> peaks_of(
+    const Case& recorded, eager::UnslothLoss loss = eager::UnslothLoss::parts,
+    eager::UnslothRotary rotary = eager::UnslothRotary::shared) {
   const Step step(recorded);
   eager::TrainingSetup setup = step.setup();
   setup.fine_tuning->unsloth->loss = loss;
+  setup.fine_tuning->unsloth->rotary = rotary;
   planner::MemoryPlay play({.session = setup.session,
                             .device = eager::kernel_device(setup.session.compute_capability),
                             .allocator = {},
@@ -206,6 +208,18 @@ TEST(UnslothLoss, OfOldReleasesHasWholeLogits) {
       forward_of(eager::UnslothLoss::whole) - forward_of(eager::UnslothLoss::cut);
   EXPECT_LE(more, whole);
   EXPECT_GT(more, whole / 2);
+}
+
+// 4 layers with heads of 128 and 4,096 positions: a table of cosines and one of sines, each of
+// 4,096 x 128 x 2 bytes. Three layers have what one table for all does not need.
+TEST(UnslothRotary, OfOldReleasesIsATableOfEachLayer) {
+  const auto forward_of = [](eager::UnslothRotary rotary) {
+    return peaks_of(cases().front(), eager::UnslothLoss::parts, rotary).at("1.forward");
+  };
+  using enum eager::UnslothRotary;
+  constexpr std::int64_t table = 2LL * 4096 * 128 * 2;
+  EXPECT_EQ(forward_of(whole_of_layers) - forward_of(shared), 3 * table);
+  EXPECT_EQ(forward_of(grown_of_layers), forward_of(whole_of_layers));
 }
 
 TEST(TrainingLoop, HasALengthForEachMicroBatch) {

@@ -591,6 +591,40 @@ TEST(UnslothNotebook, HasTheLossOfItsRelease) {
   EXPECT_EQ(unsloth_loss_of("unslothai/notebooks nb/Llama3.3_(70B)_A100.ipynb"), parts);
 }
 
+// Tables of each layer until 2025.1 (63782ea3), of all positions until July 2024.
+TEST(UnslothNotebook, HasTheTablesOfItsRelease) {
+  using enum eager::UnslothRotary;
+  EXPECT_EQ(unsloth_rotary_of("unslothai/notebooks nb/Llama3_(8B)-Alpaca.ipynb"), whole_of_layers);
+  EXPECT_EQ(unsloth_rotary_of("unslothai/notebooks nb/Qwen2.5_Coder_(14B)-C.ipynb"),
+            grown_of_layers);
+  EXPECT_EQ(unsloth_rotary_of("unslothai/notebooks nb/Llama3.2_(1B)-RAFT.ipynb"), shared);
+}
+
+// 13.21e9 weights of layers in 4 bits are 6.81 GB, head and embedding 3.11 GB. The files have
+// 11.12 GB. A feed-forward layer has 267,386,880 weights, which take 0.397 GB more in 16 bits:
+// (11.12 - 9.92) / 0.397 = 3.02.
+TEST(UnslothNotebook, LeavesWhatItsFileHasIn16Bits) {
+  const auto known = known_model("Qwen3-14B");
+  ASSERT_TRUE(known);
+  EXPECT_THAT(unsloth_unquantized("unslothai/notebooks nb/Qwen3_(14B).ipynb", known->model),
+              testing::ElementsAre("model.layers.0.mlp", "model.layers.1.mlp", "model.layers.2.mlp",
+                                   "lm_head"));
+  EXPECT_THAT(unsloth_unquantized("unslothai/notebooks nb/Llama3.2_(1B)-RAFT.ipynb", known->model),
+              testing::IsEmpty());
+}
+
+TEST(KnownModel, HasItsPublishedPositions) {
+  const auto positions = [](std::string_view name) {
+    return known_model(name, {.published_positions = true})
+        ->config.at("max_position_embeddings")
+        .integer();
+  };
+  EXPECT_EQ(positions("llama-3-8b-bnb-4bit"), 8192);
+  EXPECT_EQ(positions("Llama-3.2-1B-Instruct"), 131072);
+  EXPECT_EQ(positions("Phi-3-medium-4k-instruct"), 4096);
+  EXPECT_EQ(positions("mistral-7b-instruct-v0.3-bnb-4bit"), 32768);
+}
+
 // With cut-cross-entropy 1,024 tokens have whole logits: more than a longer batch has.
 TEST(FineTuningScenario, PlaysBatchesWithWholeLogitsToo) {
   const eager::TrainingSettings loop =

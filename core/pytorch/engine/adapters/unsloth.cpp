@@ -43,9 +43,10 @@ constexpr std::array<const char*, 3> projections{"q_proj", "k_proj", "v_proj"};
 constexpr std::array<const char*, 3> feed_forward{"gate_proj", "up_proj", "down_proj"};
 constexpr std::array<const char*, 1> output_projection{"o_proj"};
 
-/// Cosines and sines of all positions, which every layer reads.
+/// Cosines and sines of positions, and those that other layers have of their own.
 struct RotaryCache {
   Tensor cos, sin;
+  Tensors of_layers;
 };
 
 class Patches {
@@ -85,16 +86,29 @@ class Patches {
     return {unsloth_rms_norm(s, arguments[0], me.parameter("weight"))};
   }
 
-  /// LlamaRotaryEmbedding of llama.py. Its table begins with at most 32,768 positions. The first
-  /// forward extends it to the positions of the config, in steps of 8,192.
+  /// A table begins with at most 32,768 positions. The first forward extends a shared one to the
+  /// positions of the config, in steps of 8,192.
+  std::int64_t positions() const {
+    const std::int64_t most = config_.find_integer("max_position_embeddings").value_or(2048);
+    if (most <= first_positions || request_.settings.rotary == UnslothRotary::whole_of_layers)
+      return most;
+    if (request_.settings.rotary == UnslothRotary::grown_of_layers) return first_positions;
+    return (most + positions_step - 1) / positions_step * positions_step;
+  }
+
+  /// LlamaRotaryEmbedding. Layers make their own tables when the model is made.
   Module::Forward rotary() const {
     const auto cache = std::make_shared<RotaryCache>();
-    const std::int64_t most = config_.find_integer("max_position_embeddings").value_or(2048);
-    const std::int64_t positions =
-        most <= first_positions ? most
-                                : (most + positions_step - 1) / positions_step * positions_step;
-    return [cache, positions, size = head_size()](Session& s, Module&,
-                                                  const Arguments& arguments) -> Tensors {
+    if (request_.settings.rotary != UnslothRotary::shared) {
+      const std::int64_t layers = config_.integer("num_hidden_layers");
+      for (std::int64_t i = 0; i < 2 * layers; ++i)
+        cache->of_layers.push_back(
+            empty(s_, {positions(), head_size()}, {request_.dtype, s_.settings.device}));
+      cache->cos = cache->of_layers[0];
+      cache->sin = cache->of_layers[1];
+    }
+    return [cache, positions = positions(), size = head_size()](
+               Session& s, Module&, const Arguments& arguments) -> Tensors {
       if (!cache->cos) {
         const NoGrad no_grad(s);
         cache->cos = empty(s, {positions, size}, like(arguments[0]));

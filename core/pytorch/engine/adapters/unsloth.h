@@ -29,6 +29,15 @@ enum class UnslothLoss : std::uint8_t {
   whole,  ///< Fast_CrossEntropyLoss, of whole logits in the weights' dtype: before
 };
 
+/// Tables of cosines and sines: LlamaRotaryEmbedding of models/llama.py.
+enum class UnslothRotary : std::uint8_t {
+  /// One of the model, of all positions from the first forward on: releases from 7 January 2025 on
+  /// (2025.1.1, 63782ea3).
+  shared,
+  grown_of_layers,  ///< one of each layer, of at most 32,768 positions: from 18 July 2024 on
+  whole_of_layers,  ///< one of each layer, of all positions: before
+};
+
 struct UnslothSettings {
   /// use_gradient_checkpointing="unsloth"; false: PyTorch's reentrant checkpoints.
   bool offloads_inputs = true;
@@ -38,6 +47,7 @@ struct UnslothSettings {
   /// For the float32 logits of a part of the loss: unsloth_loss_memory.
   Bytes loss_memory = most_unsloth_loss_memory;
   UnslothLoss loss = UnslothLoss::parts;
+  UnslothRotary rotary = UnslothRotary::shared;
   bool operator==(const UnslothSettings&) const = default;
 };
 
@@ -50,6 +60,7 @@ struct UnslothRequest {
   const UnslothSettings& settings;
   const JsonValue& config;
   const QuantizedLayers& quantized;
+  Dtype dtype = Dtype::bfloat16;  ///< that the base is loaded in
 };
 
 /// Replaces the forwards below `root`, a PeftModel. Adapted layers with a bias or a dropout keep

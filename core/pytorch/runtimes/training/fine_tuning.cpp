@@ -81,9 +81,11 @@ void adapt(Session& s, FineTuned& tuned, const FineTuningInput& input) {
                      .quantized = tuned.quantized,
                      .dtype = setup.base->dtype});
   if (setup.unsloth)
-    patch_unsloth(
-        s, *tuned.module,
-        {.settings = *setup.unsloth, .config = input.config, .quantized = tuned.quantized});
+    patch_unsloth(s, *tuned.module,
+                  {.settings = *setup.unsloth,
+                   .config = input.config,
+                   .quantized = tuned.quantized,
+                   .dtype = setup.base->dtype});
   if (!setup.trainable_dtype) return;
   const NoGrad no_grad(s);
   for (const NamedParameter& p : named_parameters_of(*tuned.module))
