@@ -456,12 +456,15 @@ eager::OptimizerSettings optimizer_of(const FineTuningRow& row) {
   return optimizer;
 }
 
-/// "grad_accum 4", "grad accumulation 8", "ga 2" of the notes.
+/// "grad_accum 4", "grad accumulation 8", "ga 2" of the notes. What is kept over micro-batches is
+/// there from the second on. Under FSDP's no_sync the third one adds to whole gradients of all
+/// layers, as all but the last do.
 int micro_batches_of(const FineTuningRow& row, const FineTuningStack& stack) {
+  const int most = holds(row.strategy, "FSDP") ? 3 : 2;
   for (const std::string_view word : {"grad_accum ", "grad accumulation ", "ga "})
     if (const auto number = number_after(row.notes, word); number && *number > 0)
-      return std::min(*number, 2);  // what is kept over micro-batches is there from the second on
-  return std::min(stack.micro_batches, 2);
+      return std::min(*number, most);
+  return std::min(stack.micro_batches, most);
 }
 
 std::vector<std::string> blocks_of(const Model& model) {
@@ -491,6 +494,7 @@ class Builder {
     if (stack_.loads_all_kernels) load_all_kernels(result_.profile, assumed);
     result_.training.allocator.expandable_segments = stack_.expandable_segments;
     result_.device_data = stack_.device_data;
+    if (is_recent(row_, stack_)) result_.mean_length = stack_.mean_length;
     result_.profile.memory -= result_.device_data;
     set_host();
     assumed.push_back(fmt::format("as {} trains ({})", stack_.repository, stack_.document));
@@ -649,8 +653,10 @@ class Builder {
     const bool cuts = stack_.unsloth && unsloth_loss_of(row_.source) == eager::UnslothLoss::cut;
     if (cuts && loop.batch * loop.length > eager::most_tokens_with_whole_logits)
       loop.lengths = {loop.length, eager::most_tokens_with_whole_logits / loop.batch};
-    if (is_of(row_, stack_.longest_first_part))
-      loop.lengths = {loop.length, std::min(stack_.usual_length, loop.length)};
+    if (!is_of(row_, stack_.longest_first_part)) return;
+    loop.lengths.assign(static_cast<std::size_t>(loop.micro_batches),
+                        std::min(stack_.usual_length, loop.length));
+    loop.lengths.front() = loop.length;
   }
 
   NameWrap peft_wrap() const {

@@ -1,6 +1,7 @@
 // The training of a published fine-tuning run: what its row says, and what its source says of all.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,8 @@ struct FineTuningScenario {
   HardwareProfile profile;
   /// A quantised base that no device holds whole while it is loaded: its layers come one by one.
   bool loads_in_shards = false;
+  /// Tokens of a sample whose rate is asked for, where the longest are played; 0: the same.
+  std::int64_t mean_length = 0;
   Bytes device_data;  ///< held beside the training; not in `profile`'s memory any more
   /// Megatron-LM trains `config`'s model; only config, profile and world are then filled in beside.
   std::optional<megatron::Settings> megatron = {};

@@ -29,6 +29,9 @@ struct FineTuningStack {
   eager::LanguageLoss loss = eager::LanguageLoss::upcast;
   /// Rows of this part of the source were measured with today's libraries.
   std::string_view recent_part = {};
+  /// Tokens of a sample of that part on average, where its rows state the limit alone: rates are
+  /// those of such samples.
+  std::int64_t mean_length = 0;
   bool float_logits = false;  ///< the model's output is in float32, before the loss
   /// Variables of the training loop hold logits and loss until the next ones take their place.
   bool holds_logits = false;

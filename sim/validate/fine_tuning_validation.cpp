@@ -122,6 +122,13 @@ void predict_with_megatron(const FineTuningScenario& scenario, ValidatedFineTuni
     result.predicted_rate = rate_of(stages.front().summary, scenario);
 }
 
+/// tokens/s of one rank with samples of the usual length.
+double usual_rate(FineTuningScenario scenario) {
+  scenario.training.setup.loop.length = scenario.mean_length;
+  scenario.training.setup.loop.lengths.clear();
+  return rate_of(played(scenario, unbounded(scenario.profile)), scenario);
+}
+
 FineTuningRow as_run(FineTuningRow row) {
   const FineTuningStack* stack = fine_tuning_stack(row.source);
   if (stack && stack->script_micro_batch != 0 && row.micro_batch &&
@@ -148,6 +155,11 @@ void predict(const FineTuningRow& row, ValidatedFineTuning& result) {
     summary = played(scenario, unbounded(scenario.profile));
   }
   result.predicted_rate = rate_of(summary, scenario);
+  if (scenario.mean_length > 0 && result.measured_rate) {
+    result.predicted_rate = usual_rate(scenario);
+    result.assumed.push_back(fmt::format("a rate of samples of {} tokens, as they are on average",
+                                         scenario.mean_length));
+  }
   result.predicted = peak_of(summary, result.kind) + scenario.device_data;
 }
 

@@ -531,7 +531,16 @@ TEST(FineTuningScenario, RunsLitgptsLongestSampleFirst) {
                  "A100-SXM4-40GB,FSDP,4,1304,FSDP block,AdamW,21.784,allocated,"))
           .training.setup.loop;
   EXPECT_EQ(loop.length, 1304);
-  EXPECT_EQ(loop.lengths, (std::vector<std::int64_t>{1304, 110}));
+  EXPECT_EQ(loop.lengths, (std::vector<std::int64_t>{1304, 110, 110}));
+}
+
+// config_hub's gemma-2b/full.yaml has 16 / (4 GPUs x 1) micro-batches. The third one adds to whole
+// gradients of all layers, which FSDP's no_sync keeps.
+TEST(FineTuningScenario, PlaysAThirdMicroBatch) {
+  const FineTuningScenario scenario = fine_tuning_scenario(row_of(
+      "Lightning-AI/litgpt config_hub/finetune/README.md,gemma-2b,full,bf16-true,4,A10G-24GB,"
+      "FSDP,1,512,FSDP block,torch.optim.AdamW,16.233,allocated,"));
+  EXPECT_EQ(scenario.training.setup.loop.micro_batches, 3);
 }
 
 // ms-swift's scripts limit lengths at 2,048; the longest sample of self-cognition has 131 tokens.
@@ -623,6 +632,15 @@ TEST(KnownModel, HasItsPublishedPositions) {
   EXPECT_EQ(positions("Llama-3.2-1B-Instruct"), 131072);
   EXPECT_EQ(positions("Phi-3-medium-4k-instruct"), 4096);
   EXPECT_EQ(positions("mistral-7b-instruct-v0.3-bnb-4bit"), 32768);
+}
+
+// MetaMathQA's samples have 212 tokens, and the rows state the limit of 768.
+TEST(FineTuningScenario, KnowsTheMeanOfPeftsComparison) {
+  const FineTuningScenario scenario = fine_tuning_scenario(row_of(
+      "huggingface/peft method_comparison/MetaMathQA,Llama-3.2-3B,lora,bf16,1,NVIDIA L40S,single "
+      "device,4,768,off,AdamW,20.7,reserved,r=32"));
+  EXPECT_EQ(scenario.mean_length, 212);
+  EXPECT_EQ(scenario.training.setup.loop.length, 768);
 }
 
 // With cut-cross-entropy 1,024 tokens have whole logits: more than a longer batch has.
