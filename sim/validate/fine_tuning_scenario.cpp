@@ -503,8 +503,8 @@ class Builder {
       result_.megatron = megatron_settings(row_, stack_, result_.config);
       return std::move(result_);
     }
-    result_.loads_in_shards =
-        is_quantized(row_) && (holds(row_.strategy, "FSDP") || partitions_quantized(row_, stack_));
+    result_.loads_in_shards = is_quantized(row_) && holds(row_.strategy, "FSDP") &&
+                              runtime_of(row_, stack_) == Runtime::fsdp2;
     const auto tuning = tuning_of();
     eager::ModelSettings settings = eager::usual_settings(base_);
     result_.model = tuning ? eager::fine_tuned_model({result_.config, settings, *tuning}) : base_;
@@ -525,6 +525,15 @@ class Builder {
 
  private:
   eager::TrainingSetup& setup() { return result_.training.setup; }
+
+  /// Quantised weights under FSDP1 and ZeRO-3, and all of --low_memory, come from the host one by
+  /// one.
+  bool loads_to_host() const {
+    if (runs_litgpt()) return false;
+    if (holds(row_.strategy, "FSDP") && stack_.low_memory) return true;
+    return is_quantized(row_) &&
+           (runtime_of(row_, stack_) == Runtime::fsdp1 || partitions_quantized(row_, stack_));
+  }
 
   bool runs_litgpt() const { return base_.family == "litgpt"; }
 
@@ -562,6 +571,8 @@ class Builder {
       tuning.trainable_dtype.reset();
     // DeepSpeed's engine makes all of a model float16.
     if (in_float16(row_) && by_deepspeed(row_, stack_)) tuning.trainable_dtype = Dtype::float16;
+    tuning.to_host = loads_to_host();
+    tuning.empties_cache = tuning.to_host && quantized && stack_.low_memory;
     if (checkpoints(row_, stack_)) tuning.checkpointed_layers = blocks_of(base_);
     tuning.input_gradients = checkpoints(row_, stack_);
     if (stack_.unsloth) tuning.unsloth = unsloth_settings(tuning);
@@ -609,6 +620,7 @@ class Builder {
     if (auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup().runtime)) set_buckets(*zero);
     if (auto* fsdp = std::get_if<eager::Fsdp1Setup>(&setup().runtime)) {
       fsdp->options.offload_parameters = holds(row_.strategy, "offload");
+      fsdp->options.sync_module_states = loads_to_host();
       if (stack_.wraps_adapters && is_lora(row_)) fsdp->units.auto_wrap = peft_wrap();
     }
     if (auto* fsdp = std::get_if<eager::Fsdp2Setup>(&setup().runtime);

@@ -51,6 +51,7 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .drops_logits = true,
       .flattens = true,
       .wraps_adapters = true,
+      .low_memory = true,
       .double_quantization = true,  // Linear4bit's compress_statistics, which it leaves alone
       .storage = Dtype::bfloat16,
       .keeps_inputs = true,  // March 2024: bitsandbytes 0.43.0

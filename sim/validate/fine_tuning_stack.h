@@ -46,6 +46,8 @@ struct FineTuningStack {
   KnownModelForm model = {};
   /// FSDP1 has a unit for each adapter beside those of blocks, and use_orig_params=False.
   bool wraps_adapters = false;
+  /// Rank 0 loads all that is not quantised on the host, and empties the cache after quantising.
+  bool low_memory = false;
   bool full_by_deepspeed = false;  ///< whole models train under ZeRO-3, on one GPU, too
   bool double_quantization = false;
   Dtype storage = Dtype::uint8;  ///< bnb_4bit_quant_storage

@@ -634,6 +634,26 @@ TEST(KnownModel, HasItsPublishedPositions) {
   EXPECT_EQ(positions("mistral-7b-instruct-v0.3-bnb-4bit"), 32768);
 }
 
+// train.py loads on rank 0's host; transformers does so with a quantised base under FSDP alone.
+TEST(FineTuningScenario, LoadsOnTheHostWhatFsdpTakesUnitByUnit) {
+  const auto tuning_of = [](const std::string& fields) {
+    return *fine_tuning_scenario(row_of(fields)).training.setup.fine_tuning;
+  };
+  const auto answer = tuning_of(
+      "AnswerDotAI/fsdp_qlora b,Llama-2-7B,qlora,bf16,2,A100,FSDP "
+      "full_shard,1,512,on,,5,reserved,");
+  EXPECT_TRUE(answer.to_host);
+  EXPECT_TRUE(answer.empties_cache);
+  const auto peft = tuning_of(
+      "huggingface/peft docs,Llama-2-70B,qlora,bf16,2,24GB GPU,FSDP1 full_shard + CPU offload,2,"
+      "2048,on,,19.6,device,");
+  EXPECT_TRUE(peft.to_host);
+  EXPECT_FALSE(peft.empties_cache);
+  EXPECT_FALSE(tuning_of("modelscope/ms-swift e,Qwen2.5-7B,qlora,bf16,1,A100,single device,1,512,"
+                         "on,,9,device,")
+                   .to_host);
+}
+
 // MetaMathQA's samples have 212 tokens, and the rows state the limit of 768.
 TEST(FineTuningScenario, KnowsTheMeanOfPeftsComparison) {
   const FineTuningScenario scenario = fine_tuning_scenario(row_of(

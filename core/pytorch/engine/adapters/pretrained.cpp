@@ -61,7 +61,7 @@ class Loading {
     std::vector<Place> places = places_of_parameters();
     // litgpt makes its modules on the device, one after the other (Fabric.init_module).
     if (request_.model.family != "litgpt") {
-      warm_up(places);
+      if (!request_.to_host) warm_up(places);
       std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
         return comes_before(a.parameter.name, b.parameter.name);
       });
@@ -69,7 +69,7 @@ class Loading {
     for (const Place& place : places) load(place);
     for (Module* module : modules_of(*module_))
       for (const Module::NamedTensor& own : module->buffers)
-        if (own.tensor) own.tensor.set_data(on_device(own.tensor, own.tensor.dtype()));
+        if (own.tensor) own.tensor.set_data(made_like(own.tensor, place_of_rest()));
     return {module_, std::move(quantized_)};
   }
 
@@ -130,15 +130,24 @@ class Loading {
     if (bytes > 0) empty(s_, {bytes / element_bytes}, {Dtype::float16, s_.settings.device});
   }
 
-  Tensor on_device(const Tensor& tensor, Dtype dtype) {
-    return empty(s_, tensor.sizes(), {dtype, s_.settings.device});
+  /// Of what is not quantised.
+  Device place_of_rest() const {
+    const bool meta = s_.settings.device == Device::meta;
+    return request_.to_host && !meta ? Device::cpu : s_.settings.device;
   }
 
+  Tensor made_like(const Tensor& tensor, Device device) {
+    return empty(s_, tensor.sizes(), {tensor.dtype(), device});
+  }
+
+  /// transformers 4.51 modeling_utils.py, _load_state_dict_into_meta_model: under FSDP "we need to
+  /// quantize the parameter on the GPU and then cast it to CPU". Its scales stay on the GPU.
   void load(const Place& place) {
     const Tensor& parameter = place.parameter.tensor();
-    const Tensor value = on_device(parameter, parameter.dtype());
-    if (!place.layer) return parameter.set_data(value);
-    parameter.set_data(place.layer->quantize(s_, place.turned ? t(s_, value) : value, codes_));
+    if (!place.layer) return parameter.set_data(made_like(parameter, place_of_rest()));
+    const Tensor value = made_like(parameter, s_.settings.device);
+    const Tensor packed = place.layer->quantize(s_, place.turned ? t(s_, value) : value, codes_);
+    parameter.set_data(request_.to_host ? to(s_, packed, {.device = place_of_rest()}) : packed);
   }
 
   struct Replaced {

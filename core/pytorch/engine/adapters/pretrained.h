@@ -24,6 +24,7 @@ struct PretrainedRequest {
   const ModelSettings& settings;
   std::optional<Quantization> quantization;
   bool automatic_map = false;  ///< FineTuningSetup::automatic_map
+  bool to_host = false;        ///< FineTuningSetup::to_host
 };
 Pretrained load_pretrained(Session& s, Session& meta, const PretrainedRequest& request);
 

@@ -38,7 +38,9 @@ FineTuned loaded(Session& s, Session& maker, const FineTuningInput& input) {
                                            .config = input.config,
                                            .settings = input.settings,
                                            .quantization = input.setup.quantization,
-                                           .automatic_map = input.setup.automatic_map});
+                                           .automatic_map = input.setup.automatic_map,
+                                           .to_host = input.setup.to_host});
+  if (input.setup.empties_cache) s.empty_cache();
   return {std::move(pretrained.module), std::move(pretrained.quantized)};
 }
 

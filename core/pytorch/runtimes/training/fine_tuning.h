@@ -27,6 +27,11 @@ struct FineTuningSetup {
   bool from_pretrained = true;
   /// With from_pretrained: device_map="auto", for which accelerate looks at the device first.
   bool automatic_map = false;
+  /// With from_pretrained: a weight is quantised on the device and goes back to the host, where all
+  /// others stay, until the runtime takes them. transformers under FSDP with
+  /// cpu_ram_efficient_loading, and under ZeRO-3.
+  bool to_host = false;
+  bool empties_cache = false;                     ///< torch.cuda.empty_cache() after loading
   std::optional<Quantization> quantization = {};  ///< needs from_pretrained
   bool prepares_for_kbit = false;                 ///< prepare_model_for_kbit_training
   /// gradient_checkpointing_enable: layers whose forward is a checkpoint, by name in the base
