@@ -34,8 +34,7 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .flattens = true,
       .model = {.may_tie = false, .fused_gelu = true, .litgpt = true},
       .keeps_inputs = true,  // bitsandbytes 0.41.1, later 0.42.0
-      // config_hub's files of four GPUs: global_batch_size 16 / (4 * micro_batch_size 1), 64 / (4 *
-      // 4).
+      // config_hub's files of four GPUs: 16 / (4 * 1) and 64 / (4 * 4) micro-batches.
       .micro_batches = 4,
       .prompt_adapters = true},
      {.repository = "AnswerDotAI/fsdp_qlora",
