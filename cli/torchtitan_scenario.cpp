@@ -52,7 +52,7 @@ int axis_size(std::string_view word, std::string_view text) {
 
 struct GivenMesh {
   std::vector<MeshAxis> axes;
-  int expert_ranks = 1;  ///< of the ranks of shard and tensor
+  int expert_ranks = 1;  ///< of the ranks of shard, context and tensor
 };
 constexpr std::string_view expert_word = "expert";
 /// Of --layers.
@@ -292,21 +292,13 @@ void refuse_lost_gradients(PipelineScheduleKind kind, const Mesh& inside, bool r
                                         inside.replicate)});
 }
 
-/// Settings that were never compared with torchtitan 0.3's layers.
-void refuse_beside_layers_of_0_3(const PytorchQuestion& q, const std::vector<MeshAxis>& axes) {
-  const auto refuse = [](bool given, std::string_view where, std::string_view what) {
-    refuse_if(given, where,
-              fmt::format("{} is not predicted with a mixture of experts, or other layers of "
-                          "torchtitan 0.3",
-                          what),
-              "leave it out, or give a dense Llama without --layers");
-  };
-  for (const AxisName& name : axis_names)
-    if (name.axis == "cp")
-      refuse(size_of_axis(axes, name.axis) > 1, "--mesh", fmt::format("the axis {}", name.word));
-  refuse(q.pytorch.float8.has_value(), "--float8", "float8");
-  refuse(torchtitan_compile_scope(q.pytorch) != CompileScope::none, "--compile", "compiled code");
-  refuse(q.job.precision && *q.job.precision == "fp32", "--precision", "fp32");
+/// What torchtitan 0.3's layers have not, or was never compared with them.
+void refuse_beside_layers_of_0_3(const PytorchQuestion& q, const Model& model) {
+  const eager::parallel::Float8Recipe float8 = float8_recipe_of(q.pytorch);
+  refuse_if(float8 == eager::parallel::Float8Recipe::tensorwise, "--float8",
+            "torchtitan 0.3 scales rows", "give rowwise, or a dense Llama without --layers");
+  refuse_if(float8 != eager::parallel::Float8Recipe::none && model.family == "gpt_oss", "--float8",
+            "float8 is not predicted with GPT-OSS");
   refuse_if(q.pytorch.attention && *q.pytorch.attention != "flex", "--attention",
             "torchtitan 0.3's layers use FlexAttention", "give flex, or leave it out");
 }
@@ -324,10 +316,30 @@ void check_divides_over_tensor(const eager::parallel::MixtureShape& shape, std::
   check("tokens of a sequence", length);
 }
 
+/// A rank's queries are whole blocks of FlexAttention.
+void check_whole_blocks(std::int64_t length, int context) {
+  const std::int64_t divisor = std::int64_t{eager::parallel::flex_attention_block} * context;
+  if (context == 1 || length % divisor == 0) return;
+  throw Error({.where = "--seq",
+               .what = fmt::format("{} tokens over {} ranks of context are no whole blocks of {}",
+                                   length, context, eager::parallel::flex_attention_block),
+               .way_out = fmt::format("give a multiple of {}", divisor)});
+}
+
+/// Compiled code exchanges tokens by an operator that selective checkpointing keeps.
+void refuse_kept_exchanges(const PytorchQuestion& q, const planner::TorchtitanJob& asked) {
+  refuse_if(asked.expert_ranks > 1 && asked.checkpointing.selective &&
+                torchtitan_compile_scope(q.pytorch) != CompileScope::none,
+            "--compile",
+            "compiled code with --checkpointing selective keeps what experts exchange, which is "
+            "not predicted",
+            "give --checkpointing full or none, or leave --compile out");
+}
+
 /// Layers, experts and their ranks, as torchtitan 0.3 has them.
 void set_layers_of_0_3(const PytorchQuestion& q, const GivenMesh& mesh, const JsonValue& config,
                        planner::TorchtitanJob& asked) {
-  refuse_beside_layers_of_0_3(q, mesh.axes);
+  refuse_beside_layers_of_0_3(q, asked.model);
   asked.config = &config;
   asked.expert_ranks = mesh.expert_ranks;
   const ExpertLoad load = parse_expert_load(q.pytorch.expert_load);
@@ -335,10 +347,16 @@ void set_layers_of_0_3(const PytorchQuestion& q, const GivenMesh& mesh, const Js
   asked.expert_load = load.factor;
   const eager::parallel::MixtureShape shape = eager::parallel::mixture_shape(asked.model, config);
   const int tensor = size_of_axis(mesh.axes, "tp");
-  check_divides("ranks of shard and tensor", size_of_axis(mesh.axes, "dp_shard") * tensor,
-                expert_word, mesh.expert_ranks);
+  const int context = size_of_axis(mesh.axes, "cp");
+  check_divides("ranks of shard, context and tensor",
+                size_of_axis(mesh.axes, "dp_shard") * context * tensor, expert_word,
+                mesh.expert_ranks);
   check_divides("experts", shape.experts, expert_word, mesh.expert_ranks);
-  check_divides_over_tensor(shape, asked.length, mesh.expert_ranks, tensor);
+  check_whole_blocks(asked.length, context);
+  check_divides_over_tensor(shape, asked.length / context, mesh.expert_ranks, tensor);
+  refuse_kept_exchanges(q, asked);
+  if (shape.has_sinks && tensor > 1 && mesh.expert_ranks == 1)
+    throw mesh_error("GPT-OSS is not predicted with tensor and without expert");
   if (asked.checkpointing.every > 1)
     throw Error({.where = "--checkpointing",
                  .what = "torchtitan 0.3 checkpoints every block, or none",

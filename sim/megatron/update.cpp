@@ -23,17 +23,19 @@ struct GradientBuffer {
 };
 
 /// Reduced before the update and, where it is in shards, gathered after it.
-Duration exchange_time(const GradientBuffer& buffer, Dtype reduced_in, const CostModel& model) {
+Duration exchange_time(const GradientBuffer& buffer, const MegatronUpdate& update,
+                       const CostModel& model) {
   if (buffer.ranks.size() == 1 || buffer.elements == 0) return {};
   const auto collective = [&](OperationKind kind, std::int64_t bytes_of_element) {
     return model.collectives()
         .cost(kind, Bytes{buffer.elements * bytes_of_element}, buffer.ranks)
         .time;
   };
-  const std::int64_t of_gradient = size_of(reduced_in).count;
-  if (buffer.shards == 1) return collective(OperationKind::all_reduce, of_gradient);
-  return collective(OperationKind::reduce_scatter, of_gradient) +
-         collective(OperationKind::all_gather, half);
+  const std::int64_t of_gradient = size_of(update.reduced_in).count;
+  const bool sums = buffer.shards == 1 || update.sums_everywhere;
+  const Duration reduced =
+      collective(sums ? OperationKind::all_reduce : OperationKind::reduce_scatter, of_gradient);
+  return buffer.shards == 1 ? reduced : reduced + collective(OperationKind::all_gather, half);
 }
 
 Ranks every(int distance, int ranks) {
@@ -56,8 +58,8 @@ GradientBuffer expert_buffer(const ExpertUpdate& update) {
 
 Duration megatron_exchange_time(const MegatronUpdate& update, const HardwareProfile& profile) {
   const CostModel model(profile);
-  return exchange_time(shared_buffer(update), update.reduced_in, model) +
-         exchange_time(expert_buffer(update.experts), update.reduced_in, model);
+  return exchange_time(shared_buffer(update), update, model) +
+         exchange_time(expert_buffer(update.experts), update, model);
 }
 
 Duration megatron_update_time(const MegatronUpdate& update, const HardwareProfile& profile) {
@@ -81,9 +83,19 @@ Duration megatron_update_time(const MegatronUpdate& update, const HardwareProfil
   // A loop over tensors: no module calls these operators, as none calls those of a backward.
   const Duration launches =
       Duration::from_seconds(host.operation.seconds() * host.backward) * update.tensors;
+  const auto to_and_from_buffer = [&]() -> Duration {
+    if (!update.sums_everywhere || update.data_ranks == 1) return {};
+    const Bytes moved{shared.elements * 2 * size_of(update.reduced_in).count};
+    const Duration once = model.work_time({.kind = WorkKind::pointwise, .bytes = moved});
+    const Duration back = model.work_time({.kind = WorkKind::multi_tensor,
+                                           .tensors = static_cast<std::int32_t>(update.tensors),
+                                           .bytes = moved});
+    // Buffers in float32 are divided above.
+    return once * (accumulates_apart ? 1 : 2) + std::max(launches, back);
+  };
   const Duration on_device = std::max(launches, all_tensors(copied)) + all_tensors(unscaled) +
                              all_tensors(normed) + all_tensors(by_adam) + all_tensors(copied_back);
-  return in_buffers + on_device + megatron_exchange_time(update, profile);
+  return in_buffers + to_and_from_buffer() + on_device + megatron_exchange_time(update, profile);
 }
 
 }  // namespace shardscope

@@ -151,6 +151,7 @@ ParallelSettings mixture_settings(const TorchtitanJob& job) {
       .mixed_precision = settings.mixed_precision,
       .reshard_after_forward = job.reshards,
       .checkpoint = mixture_checkpoint(job.checkpointing),
+      .float8 = job.float8,
       .optimizer = job.optimizer,
       .clips = job.clips};
   settings.mixture->mixed_precision.cast_forward_inputs = false;

@@ -37,7 +37,7 @@ struct TorchtitanJob {
   /// Of a mixture of experts, or of torchtitan 0.3's layers: what the model was made from.
   const JsonValue* config = nullptr;
   bool asks_layers_of_0_3 = false;  ///< of torchtitan 0.3, for a dense model
-  int expert_ranks = 1;             ///< of shard and tensor, over which experts are spread
+  int expert_ranks = 1;             ///< of shard, context and tensor: experts are spread over them
   double expert_load = 1;           ///< tokens of the busiest of these ranks, by the average
 
   /// Mixtures of experts always have them.

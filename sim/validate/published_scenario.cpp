@@ -371,6 +371,7 @@ class SetupBuilder {
     result_.update =
         update_apart(result_, row_.experts.value_or(ExpertShape{}), shards ? shards_ : 1,
                      reduced_in(row_, stack_).value_or(Dtype::bfloat16));
+    result_.update->sums_everywhere = stack_.sums_everywhere;
     shards_ = 1;
   }
 

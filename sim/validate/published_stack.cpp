@@ -98,10 +98,12 @@ TrainingStack bigscience() {
   stack.words = {"bigscience"};
   stack.most_gpus_without_blocking = 160;
   stack.sums_up_with_counted_embeddings = true;
+  stack.sums_everywhere = true;
   stack.source =
       "bigscience train/tr11-176B-ml/tr11-176B-ml.slurm and chronicles-prequel.md "
       "(CUDA_LAUNCH_BLOCKING=1); Megatron-DeepSpeed pretrain_gpt.py, megatron/mpu/data.py "
-      "(sizes_cuda.cpu()), deepspeed runtime/pipe, runtime/bf16_optimizer.py";
+      "(sizes_cuda.cpu()), deepspeed runtime/pipe, runtime/bf16_optimizer.py, "
+      "runtime/zero/stage_1_and_2.py";
   return stack;
 }
 

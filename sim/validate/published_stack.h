@@ -40,6 +40,7 @@ struct TrainingStack {
   bool updates_as_megatron = false;  ///< replicated parameters (sim/megatron/update.h)
   /// In the order of DeepSpeed's engine, which sums gradients of bfloat16 up in float32.
   bool pipelines_by_deepspeed = false;
+  bool sums_everywhere = false;  ///< gradients under ZeRO-1: MegatronUpdate::sums_everywhere
   /// It does so only in runs where embedding and head count as layers of a stage each.
   bool sums_up_with_counted_embeddings = false;
   bool reads_batch_sizes = false;  ///< from the device, before each micro-batch

@@ -388,6 +388,20 @@ TEST_F(Pytorch, MixturesOfTorchtitanTakeTensorAndPipeline) {
   }
 }
 
+TEST_F(Pytorch, MixturesOfTorchtitanTakeContextCompiledCodeAndFloat8) {
+  workplace_.write("config.json", small_mixture);
+  for (const char* options :
+       {"shard=2,context=2,expert=4", "context=2,tensor=2,expert=2 --checkpointing selective",
+        "shard=4,expert=2 --compile blocks+loss --checkpointing full",
+        "shard=4,expert=2 --float8 rowwise", "shard=2 --precision fp32"}) {
+    const Json got =
+        answer(std::string("simulate --runtime torchtitan --model config.json --seq 256 --batch 1 "
+                           "--cluster h100_sxm --mesh ") +
+               options);
+    EXPECT_GT(got["step_time_ns"], 0) << options;
+  }
+}
+
 TEST_F(Pytorch, TorchtitanNamesWhatItDoesNotPlayOfMixtures) {
   workplace_.write("config.json", small_mixture);
   workplace_.write("dense.json", small_llama);
@@ -399,11 +413,13 @@ TEST_F(Pytorch, TorchtitanNamesWhatItDoesNotPlayOfMixtures) {
     return outcome.errors;
   };
   EXPECT_THAT(complaint("config.json --mesh shard=4,expert=3"),
-              HasSubstr("4 ranks of shard and tensor do not divide over 3 of expert"));
+              HasSubstr("4 ranks of shard, context and tensor do not divide over 3 of expert"));
   EXPECT_THAT(complaint("config.json --mesh shard=16,expert=16"),
               HasSubstr("8 experts do not divide over 16 of expert"));
   EXPECT_THAT(complaint("config.json --mesh shard=4,context=2,expert=2"),
-              HasSubstr("the axis context is not predicted with a mixture of experts"));
+              HasSubstr("64 tokens over 2 ranks of context are no whole blocks of 128"));
+  EXPECT_THAT(complaint("config.json --mesh context=2,expert=2 --compile blocks", "256"),
+              HasSubstr("compiled code is not predicted with the axis context"));
   EXPECT_THAT(complaint("config.json --mesh shard=2,tensor=16"),
               HasSubstr("do not divide over 16 of tensor"));
   EXPECT_THAT(complaint("config.json --mesh pipeline=2,tensor=2 --batch 2"),
@@ -415,14 +431,15 @@ TEST_F(Pytorch, TorchtitanNamesWhatItDoesNotPlayOfMixtures) {
       HasSubstr("stage 1 of 3 has no layers"));
   EXPECT_THAT(complaint("dense.json --mesh shard=2 --layers transformers"),
               HasSubstr("give torchtitan, or torchtitan-0.3"));
-  EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --compile blocks"),
-              HasSubstr("compiled code is not predicted with a mixture of experts"));
+  EXPECT_THAT(
+      complaint("config.json --mesh shard=4,expert=2 --compile blocks --checkpointing selective"),
+      HasSubstr("keeps what experts exchange"));
+  EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --float8 tensorwise"),
+              HasSubstr("torchtitan 0.3 scales rows"));
   EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --checkpointing every:2"),
               HasSubstr("torchtitan 0.3 checkpoints every block, or none"));
   EXPECT_THAT(complaint("config.json --mesh shard=4", "60"),
               HasSubstr("60 tokens are not a multiple of 8"));
-  EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --precision fp32"),
-              HasSubstr("fp32 is not predicted with a mixture of experts"));
   EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --expert-load 0.5"),
               HasSubstr("\"0.5\" is below 1"));
   EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --expert-load 1.5:2-3"),

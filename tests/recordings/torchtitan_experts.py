@@ -4,13 +4,13 @@
 usage: shardscope record --world N --rank 0 --time model -o R -- python torchtitan_experts.py CASE OPTION...
        torchtitan_experts.py --case R [RANK] > case.json
 
-CASE is JSON: family (qwen3_moe, deepseek_v3, gpt_oss; dense: llama3, qwen3), layers, experts, top_k, checkpointing (none, selective, full), hidden, sent and
+CASE is JSON: family (qwen3_moe, deepseek_v3, gpt_oss; dense: llama3, qwen3), layers, experts, top_k, checkpointing (none, selective, full), hidden, float8 (rowwise), sent and
 received (rows that the rank exchanges with each rank of its experts, in the place of equal ones); of deepseek_v3 also dense_layers, query_rank,
 groups, limited_groups, scores, shared. The options are torchtitan's own, such as --module qwen3 --config qwen3_moe_debug
 (deepseek_v3 deepseek_v3_debugmodel, gpt_oss gpt_oss_debugmodel_flex) --training.disable_cuda_graphs --training.steps 3
 --training.seq_len 512 --training.local_batch_size 2 --parallelism.expert_parallel_degree 2
 --debug.moe_force_load_balance --checkpoint.no-enable --metrics.log_freq 1000. The working directory has torchtitan's tests/assets.
-Prints PyTorch's peak of each step. --case reads the recording, of a pipeline that of one of its ranks: the collectives of the last step,
+Prints PyTorch's peak of each step and its rank. --case reads the recording, of a pipeline that of one of its ranks: the collectives of the last step,
 of an exchange all its sends as one.
 """
 import json
@@ -99,6 +99,11 @@ def exchange_with(sent, received):
     setattr(AllToAllTokenDispatcher, name, exchange)
 
 
+def in_float8(model, recipe):
+    from torchtitan.components.quantization.float8 import Float8LinearConverter
+    return Float8LinearConverter.Config(recipe_name=recipe, filter_fqns=["lm_head", "router.gate"]).build().convert(model)
+
+
 def train(case):
     patch_triton()
     leave_tuning_out()
@@ -121,13 +126,16 @@ def train(case):
         config = debug()
         config.model_spec.model.layers = layers(case)
         config.activation_checkpoint = dict(none=None, selective=SelectiveAC.Config(), full=FullAC.Config())[case["checkpointing"]]
+        config.model_spec.model.enable_weight_tying = False
         config.validator.enable = False
+        if "float8" in case:
+            config.model_spec.model = in_float8(config.model_spec.model, case["float8"])
         return config
 
     def counted(self, data):
         torch.cuda.reset_peak_memory_stats()
         step(self, data)
-        print("peak", torch.cuda.max_memory_allocated(), flush=True)
+        print("peak", torch.cuda.max_memory_allocated(), "of rank", os.environ["RANK"], flush=True)
 
     setattr(registry, name, small)
     Trainer.train_step = counted
@@ -174,6 +182,7 @@ def case_of(run, rank):
     path = os.path.join(run, "events.txt")
     other = os.path.join(run, f"events_rank{rank}.txt")
     return dict(DEFAULTS, **json.loads(arguments[0]), world=world, rank=rank, expert_ranks=degree("expert"), tensor=degree("tensor"),
+                context=degree("context"), compiled="--compile.enable" in arguments,
                 pipeline=pipeline, collectives=collectives_of_last_step(other if os.path.exists(other) else path, stages))
 
 

@@ -41,6 +41,8 @@ Tensor floor_divide(Session& s, Tensor self, Number other);
 Tensor pow(Session& s, Tensor self, Number exponent);
 /// Of what requires no gradient.
 Tensor pow(Session& s, Tensor self, Tensor exponent);
+/// self + first * second.
+Tensor addcmul(Session& s, Tensor self, Tensor first, Tensor second);
 Tensor maximum(Session& s, Tensor self, Tensor other);
 Tensor minimum(Session& s, Tensor self, Tensor other);
 

@@ -62,7 +62,8 @@ int DeviceMesh::stride_after(std::size_t place) const {
 
 const ProcessGroup& DeviceMesh::flatten(std::string_view outer, std::string_view inner) {
   const int stride = stride_after(place_of(inner));
-  const int count = size(outer) * size(inner);
+  int count = 1;
+  for (std::size_t i = place_of(outer); i <= place_of(inner); ++i) count *= axes_[i].size;
   const int place = all_.rank() / stride % count;
   if (count == all_.world().size()) return all_.world();
   return all_.add(

@@ -31,7 +31,7 @@ class DeviceMesh {
   int size(std::string_view axis) const;
   /// Error where there is none.
   const ProcessGroup& group(std::string_view axis) const;
-  /// mesh[a, b]._flatten(): two neighbouring axes as one.
+  /// mesh[outer, ..., inner]._flatten(): neighbouring axes as one.
   const ProcessGroup& flatten(std::string_view outer, std::string_view inner);
 
  private:

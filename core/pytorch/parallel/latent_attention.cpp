@@ -49,8 +49,8 @@ Tensor projected_queries(Session& s, Module& me, const Tensor& x) {
 }
 
 /// Attention. All variables live until it returns.
-Module::Forward attention_forward(const LatentAttention& form) {
-  return [form](Session& s, Module& me, const Arguments& arguments) -> Tensors {
+Module::Forward attention_forward(const LatentAttention& form, const ProcessGroup* context) {
+  return [form, context](Session& s, Module& me, const Arguments& arguments) -> Tensors {
     const Tensor &x = arguments[0], &positions = arguments[1];
     const std::int64_t batch = x.size(0), length = x.size(1);
     Tensor query = view(s, projected_queries(s, me, x), {batch, length, -1, form.key()});
@@ -74,10 +74,15 @@ Module::Forward attention_forward(const LatentAttention& form) {
     const Tensors parts = split_with_sizes(s, both, {form.plain, form.value}, -1);
     const Tensor rotary_key = expand(s, latents[1], {-1, -1, parts[0].size(2), -1});
     const Tensor key = cat(s, {parts[0], rotary_key}, -1);
-    Tensor out = transpose(s,
-                           flex_attention(s, transpose(s, query, 1, 2), transpose(s, key, 1, 2),
-                                          transpose(s, parts[1], 1, 2)),
-                           1, 2);
+    Tensor out;
+    {
+      const Tensor all_keys = with_all_tokens(s, context, key),
+                   all_values = with_all_tokens(s, context, parts[1]);
+      out = transpose(s,
+                      flex_attention(s, transpose(s, query, 1, 2), transpose(s, all_keys, 1, 2),
+                                     transpose(s, all_values, 1, 2)),
+                      1, 2);
+    }
     out = view(s, contiguous(s, out), {batch, length, -1});
     return {call_one(s, me.child("wo"), {out})};
   };
@@ -97,18 +102,18 @@ void add_latent_attention(Session& s, Module& block, const MixtureOptions& o) {
   Module& attention = add_module(block, "attention", "Attention");
   const std::int64_t queries = heads * form.key();
   if (form.query_rank == 0) {
-    add_linear(s, attention, "wq", o.dtype, {queries, width});
+    add_linear(s, attention, "wq", o, {queries, width});
   } else {
-    add_linear(s, attention, "wq_a", o.dtype, {form.query_rank, width});
+    add_linear(s, attention, "wq_a", o, {form.query_rank, width});
     add_norm(s, attention, "q_norm", o.dtype, form.query_rank);
-    add_linear(s, attention, "wq_b", o.dtype, {queries, form.query_rank});
+    add_linear(s, attention, "wq_b", o, {queries, form.query_rank});
   }
-  add_linear(s, attention, "wkv_a", o.dtype, {form.rank + form.rotary, width});
+  add_linear(s, attention, "wkv_a", o, {form.rank + form.rotary, width});
   add_norm(s, attention, "kv_norm", o.dtype, form.rank);
-  add_linear(s, attention, "wkv_b", o.dtype, {heads * (form.plain + form.value), form.rank});
+  add_linear(s, attention, "wkv_b", o, {heads * (form.plain + form.value), form.rank});
   add_row_linear(s, attention, "wo", o, {width, o.shape.heads * form.value});
   add_complex_rotary(s, attention, o.length, form.rotary);
-  attention.forward = with_whole_sequence(o.tensor, attention_forward(form));
+  attention.forward = with_whole_sequence(o.tensor, attention_forward(form, o.context));
 }
 
 }  // namespace shardscope::eager::parallel

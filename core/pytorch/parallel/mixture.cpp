@@ -21,6 +21,7 @@
 #include "core/pytorch/parallel/latent_attention.h"
 #include "core/pytorch/parallel/mixture_modules.h"
 #include "core/pytorch/parallel/sequence_shards.h"
+#include "core/pytorch/parallel/sink_attention.h"
 
 namespace shardscope::eager::parallel {
 namespace {
@@ -73,7 +74,7 @@ Module::Forward fused_projection(const MixtureShape& shape) {
 }
 
 /// GQAttention.
-Tensors attention_forward(Session& s, Module& me, const Arguments& arguments) {
+Tensors attend(Session& s, Module& me, const Arguments& arguments, const ProcessGroup* context) {
   Tensors heads = call(s, me.child("qkv_linear"), {arguments[0]});
   Tensor query = std::move(heads[0]), key = std::move(heads[1]), value = std::move(heads[2]);
   heads.clear();
@@ -88,41 +89,64 @@ Tensors attention_forward(Session& s, Module& me, const Arguments& arguments) {
   }
   Tensor out;
   {
-    const Tensor q = transpose(s, query, 1, 2), k = transpose(s, key, 1, 2),
-                 v = transpose(s, value, 1, 2);
+    const Tensor all_keys = with_all_tokens(s, context, key),
+                 all_values = with_all_tokens(s, context, value);
+    const Tensor q = transpose(s, query, 1, 2), k = transpose(s, all_keys, 1, 2),
+                 v = transpose(s, all_values, 1, 2);
     out = transpose(s, flex_attention(s, q, k, v), 1, 2);
   }
   const Tensor flat = flatten(s, contiguous(s, out), 2);
   return {call_one(s, me.child("wo"), {flat})};
 }
 
+Module::Forward attention_forward(const ProcessGroup* context) {
+  return [context](Session& s, Module& me, const Arguments& arguments) -> Tensors {
+    return attend(s, me, arguments, context);
+  };
+}
+
+}  // namespace
+
+void add_fused_projection(Session& s, Module& attention, const MixtureOptions& o, bool has_bias) {
+  const MixtureShape& shape = o.shape;
+  Module& projection = add_module(attention, "qkv_linear", "FusedQKVLinear");
+  const Dims sizes{(shape.heads + 2 * shape.kv_heads) * shape.head_dim / tensor_ranks(o),
+                   shape.dim};
+  if (has_bias)
+    add_biased_linear(s, projection, "wqkv", o, sizes);
+  else
+    add_linear(s, projection, "wqkv", o, sizes);
+  projection.forward = fused_projection(shape);
+}
+
+void add_half_rotary(Session& s, Module& attention, const MixtureOptions& o) {
+  Module& rope = add_module(attention, "rope", "CosSinRoPE");
+  add_buffer(s, rope, "cache", {o.length, 2 * o.shape.head_dim});
+  rope.forward = rotary_forward;
+}
+
+namespace {
+
 void add_attention(Session& s, Module& block, const MixtureOptions& o) {
   const MixtureShape& shape = o.shape;
   Module& attention = add_module(block, "attention", "GQAttention");
-  if (shape.turns_pairs) {
+  if (shape.turns_pairs)
     add_complex_rotary(s, attention, o.length, shape.head_dim);
-  } else {
-    Module& rope = add_module(attention, "rope", "CosSinRoPE");
-    add_buffer(s, rope, "cache", {o.length, 2 * shape.head_dim});
-    rope.forward = rotary_forward;
-  }
-  Module& projection = add_module(attention, "qkv_linear", "FusedQKVLinear");
-  const int parts = tensor_ranks(o);
-  add_linear(s, projection, "wqkv", o.dtype,
-             {(shape.heads + 2 * shape.kv_heads) * shape.head_dim / parts, shape.dim});
-  projection.forward = fused_projection(shape);
+  else
+    add_half_rotary(s, attention, o);
+  add_fused_projection(s, attention, o, false);
   add_row_linear(s, attention, "wo", o, {shape.dim, shape.heads * shape.head_dim});
   if (shape.norms_heads) {
     add_norm(s, attention, "q_norm", o.dtype, shape.head_dim);
     add_norm(s, attention, "k_norm", o.dtype, shape.head_dim);
   }
-  attention.forward = with_whole_sequence(o.tensor, attention_forward);
+  attention.forward = with_whole_sequence(o.tensor, attention_forward(o.context));
 }
 
 /// FeedForward of whole sequences, whose results lie in parts.
 Module& add_split_feed_forward(Session& s, Module& parent, const std::string& own,
                                std::int64_t hidden, const MixtureOptions& o) {
-  Module& module = add_feed_forward(s, parent, own, o.dtype, o.shape.dim, hidden / tensor_ranks(o));
+  Module& module = add_feed_forward(s, parent, own, o, hidden / tensor_ranks(o));
   Module& last = module.child("w2");
   last.forward = with_scattered_sum(o.tensor, std::move(last.forward));
   return module;
@@ -169,6 +193,13 @@ Tensors gate_forward(Session& s, Module& me, const Arguments& arguments) {
   const Tensor weight = to(s, me.parameter("weight"), Dtype::float32);
   const Tensor x = to(s, arguments[0], Dtype::float32);
   return {linear(s, x, weight)};
+}
+
+Tensors biased_gate_forward(Session& s, Module& me, const Arguments& arguments) {
+  const Tensor bias = to(s, me.parameter("bias"), Dtype::float32);
+  const Tensor weight = to(s, me.parameter("weight"), Dtype::float32);
+  const Tensor x = to(s, arguments[0], Dtype::float32);
+  return {linear(s, x, weight, bias)};
 }
 
 /// GroupedExperts: {tokens, how many each expert has}.
@@ -218,6 +249,14 @@ Tensors moe_forward(Session& s, Module& me, const Arguments& arguments) {
   return {add(s, out, shared)};
 }
 
+void set_experts(Session& s, Module& experts, const MixtureOptions& o, const OwnExperts& own) {
+  const std::int64_t dim = o.shape.dim;
+  add_parameter(s, experts, "w1_EFD", o.dtype, {own.experts, own.hidden, dim});
+  add_parameter(s, experts, "w2_EDF", o.dtype, {own.experts, dim, own.hidden});
+  add_parameter(s, experts, "w3_EFD", o.dtype, {own.experts, own.hidden, dim});
+  experts.forward = experts_forward;
+}
+
 void add_moe(Session& s, Module& block, const MixtureOptions& o) {
   const MixtureShape& shape = o.shape;
   const std::int64_t here = shape.experts / (o.ranks ? o.ranks->size() : 1);
@@ -229,13 +268,17 @@ void add_moe(Session& s, Module& block, const MixtureOptions& o) {
   add_buffer(s, moe, "tokens_per_expert_E", {shape.experts});
   Module& routed = add_module(moe, "routed_experts", "RoutedExperts");
   Module& experts = add_module(routed, "inner_experts", "GroupedExperts");
-  add_parameter(s, experts, "w1_EFD", o.dtype, {here, hidden, shape.dim});
-  add_parameter(s, experts, "w2_EDF", o.dtype, {here, shape.dim, hidden});
-  add_parameter(s, experts, "w3_EFD", o.dtype, {here, hidden, shape.dim});
-  experts.forward = experts_forward;
+  if (shape.has_sinks)
+    set_clamped_experts(s, experts, o, {.experts = here, .hidden = hidden});
+  else
+    set_experts(s, experts, o, {.experts = here, .hidden = hidden});
   routed.forward = with_scattered_sum(splits, routed_forward(o.ranks, o.load));
   Module& router = add_module(moe, "router", "TokenChoiceTopKRouter");
-  add_linear(s, router, "gate", o.dtype, {shape.experts, shape.dim}).forward = gate_forward;
+  const Dims gate{shape.experts, shape.dim};
+  if (shape.has_sinks)
+    add_biased_linear(s, router, "gate", o, gate).forward = biased_gate_forward;
+  else
+    add_exact_linear(s, router, "gate", o.dtype, gate).forward = gate_forward;
   router.forward = router_forward(shape.top_k, shape.router);
   if (shape.shared_hidden > 0) {
     Module& shared = add_split_feed_forward(s, moe, "shared_experts", shape.shared_hidden, o);
@@ -264,6 +307,7 @@ Tensors block_forward(Session& s, Module& me, const Arguments& arguments) {
 
 std::string family_of(const MixtureShape& shape) {
   if (shape.latent) return "DeepSeekV3";
+  if (shape.has_sinks) return "GptOss";
   return shape.turns_pairs ? "Llama3" : "Qwen3";
 }
 
@@ -289,6 +333,10 @@ void add_block(Session& s, Module& layers, std::int64_t number, const MixtureOpt
       add_module(layers, std::to_string(number), family_of(o.shape) + "TransformerBlock");
   if (o.shape.latent) {
     add_latent_attention(s, block, o);
+    add_norms(block);
+    add_second(block);
+  } else if (o.shape.has_sinks) {
+    add_sink_attention(s, block, o, number % 2 == 0 ? o.shape.window : 0);
     add_norms(block);
     add_second(block);
   } else {
@@ -339,7 +387,7 @@ void add_head(Session& s, Module& root, std::int64_t rows, const MixtureOptions&
   add_norm(s, root, "norm", o.dtype, o.shape.dim);
   Module& norm = root.child("norm");
   norm.forward = with_gathered_output(o.tensor, std::move(norm.forward));
-  add_linear(s, root, "lm_head", o.dtype, {rows, o.shape.dim});
+  add_exact_linear(s, root, "lm_head", o.dtype, {rows, o.shape.dim});
 }
 
 Module& uncovered(Module& block) {
@@ -364,8 +412,9 @@ std::shared_ptr<Module> make_mixture(Session& s, const MixtureOptions& o) {
   return root;
 }
 
-bool is_whole_everywhere(const Module& module) {
+bool is_whole_everywhere(const Module& module, std::string_view parameter) {
   const std::string& name = module.name;
+  if (parameter == "bias" && name.ends_with(".wo")) return true;
   return module.class_name == "RMSNorm" || name.ends_with(".gate") || name.ends_with(".wq_a") ||
          name.ends_with(".wkv_a");
 }

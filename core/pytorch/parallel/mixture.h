@@ -1,16 +1,18 @@
-// Llama 3, Qwen3 and DeepSeek-V3 as torchtitan 0.3 writes them, dense or as mixtures of experts, as
-// torch.nn modules.
-// Source: torchtitan 0.3.0, models/qwen3/model.py, models/deepseek_v3/model.py, models/common/
-// (decoder.py, attention.py, feed_forward.py, moe.py, rope.py).
+// Llama 3, Qwen3, DeepSeek-V3 and GPT-OSS as torchtitan 0.3 writes them, dense or as mixtures of
+// experts, as torch.nn modules. Source: torchtitan 0.3.0, models/qwen3/model.py,
+// models/deepseek_v3/model.py, models/common/ (decoder.py, attention.py, feed_forward.py, moe.py,
+// rope.py).
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "core/pytorch/engine/module.h"
 #include "core/pytorch/parallel/llama.h"
 #include "core/pytorch/parallel/token_dispatcher.h"
+#include "core/pytorch/runtimes/common/float8.h"
 
 namespace shardscope::eager::parallel {
 
@@ -44,7 +46,11 @@ struct MixtureShape {
   std::optional<LatentAttention> latent = {};  ///< in the place of grouped queries
   bool norms_heads = true;                     ///< queries and keys, as Qwen3
   bool turns_pairs = false;                    ///< rotary embedding of neighbours, as Llama
-  std::int64_t shared_hidden = 0;              ///< of the experts that all tokens have; 0: none
+  /// GPT-OSS: attention with sinks, biases, clamped SwiGLU. Every other layer, from the first on,
+  /// sees `window` tokens.
+  bool has_sinks = false;
+  std::int64_t window = 0;
+  std::int64_t shared_hidden = 0;  ///< of the experts that all tokens have; 0: none
   /// Blocks without experts, which come first, and their columns; all blocks: it is dense.
   std::int64_t dense_layers = 0, dense_hidden = 0;
 };
@@ -52,13 +58,16 @@ struct MixtureShape {
 struct MixtureOptions {
   MixtureShape shape;
   LlamaPart part = {};      ///< of a pipeline's stage
-  std::int64_t length = 0;  ///< of the rotary tables, in tokens
+  std::int64_t length = 0;  ///< of the rotary tables, in tokens: of a whole sequence
   Dtype dtype = Dtype::float32;
   const ProcessGroup* ranks = nullptr;  ///< over which experts are spread; null: all are here
   /// Over which heads, columns and vocabulary are split, and between them sequences; without
   /// `ranks` experts' columns, too. Null: nothing is.
   const ProcessGroup* tensor = nullptr;
+  /// Over which sequences are split; attention has the keys and values of all. Null: nothing is.
+  const ProcessGroup* context = nullptr;
   double load = 1;  ///< tokens that this rank's experts get, by the average
+  Float8Recipe float8 = Float8Recipe::none;  ///< of linear layers but the router's and lm_head
 };
 
 /// Modules on the meta device. The root takes {ids, positions}, or of a later stage {activations,
@@ -66,8 +75,9 @@ struct MixtureOptions {
 /// part.
 std::shared_ptr<Module> make_mixture(Session& s, const MixtureOptions& options);
 
-/// Whether each of the tensor ranks has all of the module's weights, and gradients of its tokens.
-bool is_whole_everywhere(const Module& module);
+/// Whether each of the tensor ranks has the whole parameter of a module, and gradients of its own
+/// tokens. Example: a norm's weight; the bias of wo, whose weight is split.
+bool is_whole_everywhere(const Module& module, std::string_view parameter);
 
 bool has_moe(Module& block);
 /// The modules of a block's mixture and its experts; `block` may be in a checkpoint.

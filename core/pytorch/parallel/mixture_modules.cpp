@@ -56,8 +56,8 @@ void add_norm(Session& s, Module& parent, const std::string& own, Dtype dtype, s
   };
 }
 
-Module& add_linear(Session& s, Module& parent, const std::string& own, Dtype dtype,
-                   const Dims& sizes) {
+Module& add_exact_linear(Session& s, Module& parent, const std::string& own, Dtype dtype,
+                         const Dims& sizes) {
   Module& module = add_module(parent, own, "Linear");
   add_parameter(s, module, "weight", dtype, sizes);
   module.forward = [](Session& in, Module& me, const Arguments& arguments) -> Tensors {
@@ -66,19 +66,42 @@ Module& add_linear(Session& s, Module& parent, const std::string& own, Dtype dty
   return module;
 }
 
+Module& add_linear(Session& s, Module& parent, const std::string& own, const MixtureOptions& o,
+                   const Dims& sizes) {
+  Module& module = add_exact_linear(s, parent, own, o.dtype, sizes);
+  constexpr std::int64_t divisor = 16;
+  const bool divides = sizes[0] % divisor == 0 && sizes[1] % divisor == 0;
+  // Each rank seeks the largest values of its own part: parameters are plain tensors.
+  static const Float8Split whole;
+  if (divides && o.float8 != Float8Recipe::none)
+    convert_to_float8(module, float8_settings(o.float8, false), nullptr, whole);
+  return module;
+}
+
+Module& add_biased_linear(Session& s, Module& parent, const std::string& own,
+                          const MixtureOptions& o, const Dims& sizes) {
+  Module& module = add_exact_linear(s, parent, own, o.dtype, sizes);
+  add_parameter(s, module, "bias", o.dtype, {sizes[0]});
+  module.forward = [](Session& in, Module& me, const Arguments& arguments) -> Tensors {
+    return {linear(in, arguments[0], me.parameter("weight"), me.parameter("bias"))};
+  };
+  return module;
+}
+
 Module& add_row_linear(Session& s, Module& parent, const std::string& own, const MixtureOptions& o,
                        const Dims& sizes) {
-  Module& module = add_linear(s, parent, own, o.dtype, {sizes[0], sizes[1] / tensor_ranks(o)});
+  Module& module = add_linear(s, parent, own, o, {sizes[0], sizes[1] / tensor_ranks(o)});
   module.forward = with_scattered_sum(o.tensor, std::move(module.forward));
   return module;
 }
 
-Module& add_feed_forward(Session& s, Module& parent, const std::string& own, Dtype dtype,
-                         std::int64_t width, std::int64_t hidden) {
+Module& add_feed_forward(Session& s, Module& parent, const std::string& own,
+                         const MixtureOptions& o, std::int64_t hidden) {
+  const std::int64_t width = o.shape.dim;
   Module& module = add_module(parent, own, "FeedForward");
-  add_linear(s, module, "w1", dtype, {hidden, width});
-  add_linear(s, module, "w2", dtype, {width, hidden});
-  add_linear(s, module, "w3", dtype, {hidden, width});
+  add_linear(s, module, "w1", o, {hidden, width});
+  add_linear(s, module, "w2", o, {width, hidden});
+  add_linear(s, module, "w3", o, {hidden, width});
   module.forward = feed_forward;
   return module;
 }

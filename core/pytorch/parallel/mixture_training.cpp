@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/pytorch/engine/aten/indexing.h"
 #include "core/pytorch/engine/checkpoint.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/dispatch.h"
@@ -21,17 +22,22 @@ namespace {
 /// Of each a group, also of one rank.
 std::vector<MeshAxis> dense_axes(const MixtureSettings& settings) {
   std::vector<MeshAxis> axes;
-  for (const char* name : {"pp", "dp_replicate", "dp_shard", "tp"})
+  for (const char* name : {"pp", "dp_replicate", "dp_shard", "cp", "tp"})
     axes.push_back({name, size_of_axis(settings.mesh, name)});
   return axes;
 }
 
 std::vector<MeshAxis> expert_axes(const MixtureSettings& settings) {
-  const int shards = size_of_axis(settings.mesh, "dp_shard") * size_of_axis(settings.mesh, "tp");
+  int shards = 1;
+  for (const char* name : {"dp_shard", "cp", "tp"}) shards *= size_of_axis(settings.mesh, name);
   return {{"pp", size_of_axis(settings.mesh, "pp")},
           {"dp_replicate", size_of_axis(settings.mesh, "dp_replicate")},
           {"efsdp", shards / settings.expert_ranks},
           {"ep", settings.expert_ranks}};
+}
+
+std::int64_t blocks_of(std::int64_t tokens) {
+  return (tokens + flex_attention_block - 1) / flex_attention_block;
 }
 
 /// SelectiveAC's policy: what attention and topk return, what goes to the host, and every second
@@ -57,15 +63,24 @@ MixtureTraining::MixtureTraining(Session& s, ProcessGroups& groups, const Mixtur
       mesh_(groups, dense_axes(settings)),
       expert_mesh_(groups, expert_axes(settings)),
       world_(groups.world()) {
-  const bool replicates = mesh_.size("dp_replicate") > 1;
-  data_group_ = replicates ? &mesh_.flatten("dp_replicate", "dp_shard") : &mesh_.group("dp_shard");
-  if (data_group_->size() == 1) data_group_ = nullptr;
-  dense_info_ = mesh_info(mesh_, "dp_shard");
-  expert_info_ = has_expert_ranks() ? mesh_info(expert_mesh_, "efsdp") : dense_info_;
+  shard_group_ = splits_sequences() ? &mesh_.flatten("dp_shard", "cp") : &mesh_.group("dp_shard");
+  data_group_ = group_with_replicas("dp_shard");
+  token_group_ = splits_sequences() ? group_with_replicas("cp") : data_group_;
+  dense_info_ = mesh_info(mesh_, *shard_group_);
+  expert_info_ =
+      has_expert_ranks() ? mesh_info(expert_mesh_, expert_mesh_.group("efsdp")) : dense_info_;
   make_parts();
   for (Part& part : parts_) parallelize(part, groups);
   if (has_stages()) make_pipeline();
   optimizer_ = std::make_unique<ParameterOptimizer>(parameters(), settings_.optimizer);
+}
+
+/// The axes from the replicas' to `inner`.
+const ProcessGroup* MixtureTraining::group_with_replicas(const char* inner) {
+  const char* outer = mesh_.size("dp_replicate") > 1 ? "dp_replicate" : "dp_shard";
+  const bool is_axis = outer == std::string_view(inner);
+  const ProcessGroup& group = is_axis ? mesh_.group(inner) : mesh_.flatten(outer, inner);
+  return group.size() > 1 ? &group : nullptr;
 }
 
 PipelineSetup MixtureTraining::pipeline_setup() const {
@@ -83,7 +98,9 @@ std::shared_ptr<Module> MixtureTraining::make_part(const LlamaPart& part) {
                            .dtype = settings_.dtype,
                            .ranks = has_expert_ranks() ? &expert_mesh_.group("ep") : nullptr,
                            .tensor = tensor_ranks(),
-                           .load = settings_.load});
+                           .context = context_ranks(),
+                           .load = settings_.load,
+                           .float8 = settings_.float8});
 }
 
 void MixtureTraining::make_parts() {
@@ -127,9 +144,10 @@ std::vector<Module*> MixtureTraining::blocks() const {
   return all;
 }
 
-fsdp2::MeshInfoRef MixtureTraining::mesh_info(const DeviceMesh& mesh, const char* shard) const {
+fsdp2::MeshInfoRef MixtureTraining::mesh_info(const DeviceMesh& mesh,
+                                              const ProcessGroup& shard) const {
   auto info = std::make_shared<fsdp2::MeshInfo>();
-  info->shard = &mesh.group(shard);
+  info->shard = &shard;
   if (mesh.size("dp_replicate") > 1) info->replicate = &mesh.group("dp_replicate");
   return info;
 }
@@ -138,10 +156,19 @@ const ProcessGroup* MixtureTraining::tensor_ranks() const {
   return mesh_.size("tp") > 1 ? &mesh_.group("tp") : nullptr;
 }
 
+const ProcessGroup* MixtureTraining::context_ranks() const {
+  return splits_sequences() ? &mesh_.group("cp") : nullptr;
+}
+
 /// Gradients of weights that each tensor rank has whole are summed over these ranks first.
 fsdp2::GradientRule MixtureTraining::gradient_rule(const Tensor& parameter) {
-  for (Module* module : modules_of(*model_)) {
-    if (!is_whole_everywhere(*module) || !module->parameters.front().tensor.is(parameter)) continue;
+  const auto holds = [&](const Module& module) {
+    return std::ranges::any_of(module.parameters, [&](const Module::NamedTensor& own) {
+      return own.tensor.is(parameter) && is_whole_everywhere(module, own.name);
+    });
+  };
+  for (const Module* module : modules_of(*model_)) {
+    if (!holds(*module)) continue;
     return {.redistribute =
                 [this](Session& in, const Tensor& gradient) {
                   Tensor sum = all_reduce(in, pending_, *tensor_ranks(), gradient);
@@ -177,7 +204,7 @@ void MixtureTraining::apply_fully_shard(Part& part) {
     sharded.fully_shard({&model.child("norm"), &model.child("lm_head")}, last);
   const int replicas = has_expert_ranks() ? 1 : mesh_.size("dp_replicate");
   const bool cuts_rows =
-      replicas * mesh_.size("dp_shard") * mesh_.size("tp") > settings_.shape.experts;
+      replicas * shard_group_->size() * mesh_.size("tp") > settings_.shape.experts;
   for (const Module::Child& block : model.child("layers").children) {
     if (!has_moe(*block.module)) {
       sharded.fully_shard({block.module.get()}, options);
@@ -226,11 +253,10 @@ void MixtureTraining::prefetch_explicitly(Part& part) {
 
 /// A micro-batch of a stage: activations of the rank's tokens.
 void MixtureTraining::make_pipeline() {
-  const std::int64_t length =
-      tensor_ranks() ? settings_.length / tensor_ranks()->size() : settings_.length;
+  const std::int64_t length = own_length() / mesh_.size("tp");
   const PipelineSetup setup = pipeline_setup();
   const auto positions_of = [this](int micro_batch) -> Tensors {
-    return {batches_[2 * static_cast<std::size_t>(micro_batch) + 1]};
+    return {of_stages_[static_cast<std::size_t>(micro_batch)].positions};
   };
   constexpr int unscaled = 1;
   std::vector<StageSetup> stages;
@@ -243,9 +269,9 @@ void MixtureTraining::make_pipeline() {
                       .more = positions_of,
                       .returns_outputs = false});
   const auto loss = [this](Session&, const Tensor& output, int micro_batch) {
-    const auto number = static_cast<std::size_t>(micro_batch);
+    const StepInputs& own = of_stages_[static_cast<std::size_t>(micro_batch)];
     return loss_of(parts_.back(), output,
-                   {.labels = targets_[number], .positions = {}, .labels_of_all = labels_of_all_});
+                   {.labels = own.labels, .positions = {}, .labels_of_all = labels_of_all_});
   };
   pipeline_ = make_pipeline_run(s_, setup, mesh_.group("pp"), std::move(stages), loss);
 }
@@ -271,25 +297,72 @@ Tensor MixtureTraining::integers_on_device() {
   return to(s_, on_host, {.device = s_.settings.device});
 }
 
-/// create_block_mask, compiled, of causal attention inside documents: numbers and places of partly
-/// and fully attended blocks, by queries and by keys, and where each document ends.
+/// BlockMask: numbers and places of partly and fully attended blocks, by queries and by keys.
+void MixtureTraining::make_block_lists(const Tensor& positions, std::int64_t queries) {
+  const std::int64_t batch = positions.size(0), of_queries = blocks_of(queries),
+                     of_keys = blocks_of(positions.size(1));
+  const Like integers = like(positions, Dtype::int32);
+  for (const auto& [rows, columns] : {std::pair{of_queries, of_keys},
+                                      {of_queries, of_keys},
+                                      {of_keys, of_queries},
+                                      {of_keys, of_queries}}) {
+    mask_.push_back(allocate(s_, integers, {batch, 1, rows}));
+    mask_.push_back(allocate(s_, integers, {batch, 1, rows, columns}));
+  }
+}
+
+/// create_block_mask, compiled, of causal attention inside documents: blocks, and where each
+/// document ends.
 void MixtureTraining::make_mask(const Tensor& positions) {
   static constexpr Operator op{"torchtitan.create_attention_mask", OperatorKind::other};
-  constexpr std::int64_t block = 128;
-  const std::int64_t batch = positions.size(0);
-  const std::int64_t blocks = (positions.size(1) + block - 1) / block;
+  const std::int64_t length = positions.size(1);
   const Like integers = like(positions, Dtype::int32);
   if (constants_.empty()) constants_.push_back(full(s_, {}, like(positions, Dtype::boolean)));
   mask_.push_back(allocate(s_, integers, positions.sizes()));
   // One sequence: the document of each token, and where each document begins. Several sequences:
   // where each document ends.
-  if (batch == 1)
-    mask_.push_back(allocate(s_, integers, {(positions.size(1) + block) / block * block}));
-  for (int list = 0; list < 4; ++list) {
-    mask_.push_back(allocate(s_, integers, {batch, 1, blocks}));
-    mask_.push_back(allocate(s_, integers, {batch, 1, blocks, blocks}));
-  }
+  if (positions.size(0) == 1)
+    mask_.push_back(allocate(s_, integers, {blocks_of(length + 1) * flex_attention_block}));
+  make_block_lists(positions, length);
   dispatched(s_, op, Tensors{positions}, mask_);
+}
+
+/// _HeadTailLoadBalancer: of the sequence in 2 parts a rank, the one from the front and the one
+/// from the back.
+Tensor MixtureTraining::head_and_tail_order(const Tensor& positions) {
+  const std::int64_t length = positions.size(1);
+  const Tensor places = arange(s_, length, like(positions, Dtype::int32));
+  return view(s_, clone(s_, places), {1, length});
+}
+
+/// distribute_tensor of (B, T) in that order: this rank's part, copied.
+Tensor MixtureTraining::own_tokens(const Tensor& all, const Tensor& order) {
+  const Tensor sorted = gather(s_, all, 1, expand(s_, order, all.sizes()));
+  const ProcessGroup& ranks = *context_ranks();
+  return clone(s_, chunk(s_, sorted, ranks.size(), 1)[static_cast<std::size_t>(ranks.rank)]);
+}
+
+/// post_dataloading_process: the mask of whole sequences, and with split ones that of this rank's
+/// queries in its place, and this rank's tokens.
+MixtureTraining::StepInputs MixtureTraining::prepared(const StepInputs& all) {
+  static constexpr Operator op{"torchtitan.create_cp_block_mask", OperatorKind::other};
+  const std::size_t before = mask_.size();
+  make_mask(all.positions);
+  if (!splits_sequences()) return all;
+  StepInputs own;
+  {
+    const Tensor order = head_and_tail_order(all.positions);
+    own = {.ids = own_tokens(all.ids, order),
+           .positions = own_tokens(all.positions, order),
+           .labels = own_tokens(all.labels, order)};
+  }
+  const std::size_t documents = before + (all.positions.size(0) == 1 ? 2 : 1);
+  const Tensors of_all(mask_.begin() + static_cast<std::ptrdiff_t>(documents), mask_.end());
+  mask_.resize(documents);
+  mask_.push_back(head_and_tail_order(all.positions));
+  make_block_lists(all.positions, own_length());
+  dispatched(s_, op, Tensors{all.positions}, mask_);
+  return own;
 }
 
 Tensor MixtureTraining::count_of_all_labels() {
@@ -315,13 +388,14 @@ void MixtureTraining::micro_batch(int number, const Tensor& labels_of_all, const
   batches_.push_back(ids);
   batches_.push_back(positions);
   labels_ = integers_on_device();
-  make_mask(positions);
+  const StepInputs own = prepared({.ids = ids, .positions = positions, .labels = labels_});
   Tensor loss;
   {
-    Tensor hidden = call_one(s_, *model_, {ids, positions});
+    Tensor hidden = call_one(s_, *model_, {own.ids, own.positions});
     probe(Moment::forward, number);
-    loss = loss_of(parts_.front(), std::move(hidden),
-                   {.labels = labels_, .positions = positions, .labels_of_all = labels_of_all});
+    loss =
+        loss_of(parts_.front(), std::move(hidden),
+                {.labels = own.labels, .positions = own.positions, .labels_of_all = labels_of_all});
   }
   probe(Moment::loss, number);
   backward(s_, loss);
@@ -332,18 +406,22 @@ void MixtureTraining::micro_batch(int number, const Tensor& labels_of_all, const
 
 /// pp_forward_backward_step.
 void MixtureTraining::pipeline_step(const StageWatcher& watch) {
-  Tensors ids;
   for (int number = 0; number < settings_.micro_batches; ++number) {
-    ids.push_back(integers_on_device());
-    batches_.push_back(ids.back());
+    batches_.push_back(integers_on_device());
     batches_.push_back(integers_on_device());
     targets_.push_back(integers_on_device());
   }
-  for (int number = 0; number < settings_.micro_batches; ++number)
-    make_mask(batches_[2 * static_cast<std::size_t>(number) + 1]);
+  Tensors ids;
+  for (std::size_t number = 0; number < targets_.size(); ++number) {
+    of_stages_.push_back(prepared({.ids = batches_[2 * number],
+                                   .positions = batches_[2 * number + 1],
+                                   .labels = targets_[number]}));
+    ids.push_back(of_stages_.back().ids);
+  }
   pipeline_->step(
       ids, watch ? watch : [](const char*, int, int) {});
   mask_.clear();
+  of_stages_.clear();
   loss_ = allocate(s_, {.dtype = Dtype::float32, .device = s_.settings.device}, {1});
 }
 
@@ -368,9 +446,8 @@ Tensor MixtureTraining::summed_norm(const Tensors& gradients, const Groups& grou
 }
 
 MixtureTraining::Groups MixtureTraining::groups_of_shards() const {
-  const ProcessGroup& shards = mesh_.group("dp_shard");
   Groups groups;
-  if (shards.size() > 1) groups.push_back(&shards);
+  if (shard_group_->size() > 1) groups.push_back(shard_group_);
   if (tensor_ranks()) groups.push_back(tensor_ranks());
   return groups;
 }
@@ -439,7 +516,7 @@ void MixtureTraining::balance_load() {
   }
   const Tensor all = cat(s_, counts, 0);
   if (has_expert_ranks() && tensor_ranks()) eager::all_reduce(s_, *tensor_ranks(), all, "sum");
-  if (data_group_) eager::all_reduce(s_, *data_group_, all, "sum");
+  if (token_group_) eager::all_reduce(s_, *token_group_, all, "sum");
   for (std::size_t i = 0; i < mixtures.size(); ++i) {
     Module& moe = *mixtures[i];
     const Tensor count = select(s_, all, 0, static_cast<std::int64_t>(i));

@@ -17,25 +17,30 @@
 
 namespace shardscope::eager::parallel {
 
+/// FlexAttention's blocks of queries and of keys, in tokens. Source: torch 2.15, flex_attention.py
+/// (_DEFAULT_SPARSE_BLOCK_SIZE).
+inline constexpr int flex_attention_block = 128;
+
 enum class MixtureCheckpoint : std::uint8_t { none, full, selective };
 
 struct MixtureSettings {
   MixtureShape shape;
-  std::vector<MeshAxis> mesh;  ///< pp, dp_replicate, dp_shard, tp
+  std::vector<MeshAxis> mesh;  ///< pp, dp_replicate, dp_shard, cp, tp
   /// Of an axis pp; the layers of each of its stages, empty: equally many.
   PipelineScheduleKind schedule = PipelineScheduleKind::one_f_one_b;
   int stages_per_rank = 1;
   std::vector<std::int64_t> stage_layers = {};
-  int expert_ranks = 1;     ///< of dp_shard and tp, the neighbours
+  int expert_ranks = 1;     ///< of dp_shard, cp and tp, the neighbours
   double load = 1;          ///< tokens that this rank's experts get, by the average
   std::int64_t batch = 1;   ///< sequences of a rank's micro-batch
-  std::int64_t length = 1;  ///< tokens of a sequence
+  std::int64_t length = 1;  ///< tokens of a sequence, all of them
   int micro_batches = 1;
   Dtype dtype = Dtype::float32;  ///< of the parameters
   fsdp2::MixedPrecisionPolicy mixed_precision;
   bool reshard_after_forward = true;
   bool shards = true;  ///< by FSDP2; else each rank has the parameters that it computes with
   MixtureCheckpoint checkpoint = MixtureCheckpoint::none;
+  Float8Recipe float8 = Float8Recipe::none;  ///< of linear layers; experts stay as they are
   OptimizerSettings optimizer;
   bool clips = false;
 };
@@ -63,6 +68,10 @@ class MixtureTraining {
   Tensors optimizer_states() const;
 
  private:
+  /// Of a micro-batch, one number a token.
+  struct StepInputs {
+    Tensor ids, positions, labels;
+  };
   /// A model, or a stage of one.
   struct Part {
     int stage = 0;
@@ -78,16 +87,24 @@ class MixtureTraining {
   void parallelize(Part& part, ProcessGroups& groups);
   void make_pipeline();
   std::vector<Module*> blocks() const;
+  const ProcessGroup* group_with_replicas(const char* inner);
   const ProcessGroup* tensor_ranks() const;
+  const ProcessGroup* context_ranks() const;
   fsdp2::GradientRule gradient_rule(const Tensor& parameter);
   /// The group of an axis, and the group of replicas if there are several.
-  fsdp2::MeshInfoRef mesh_info(const DeviceMesh& mesh, const char* shard) const;
+  fsdp2::MeshInfoRef mesh_info(const DeviceMesh& mesh, const ProcessGroup& shard) const;
   void apply_checkpointing(Module& model);
   void apply_fully_shard(Part& part);
   void prefetch_explicitly(Part& part);
 
+  bool splits_sequences() const { return mesh_.size("cp") > 1; }
+  std::int64_t own_length() const { return settings_.length / mesh_.size("cp"); }
   Tensor integers_on_device();
+  void make_block_lists(const Tensor& positions, std::int64_t queries);
   void make_mask(const Tensor& positions);
+  Tensor head_and_tail_order(const Tensor& positions);
+  Tensor own_tokens(const Tensor& all, const Tensor& order);
+  StepInputs prepared(const StepInputs& all);
   Tensor loss_of(Part& part, Tensor hidden, const LossInputs& inputs);
   void micro_batch(int number, const Tensor& labels_of_all, const Probe& probe);
   void pipeline_step(const StageWatcher& watch);
@@ -105,7 +122,9 @@ class MixtureTraining {
   MixtureSettings settings_;
   DeviceMesh mesh_, expert_mesh_;
   const ProcessGroup& world_;
-  const ProcessGroup* data_group_;  ///< of all ranks with sequences of their own; null: one
+  const ProcessGroup* shard_group_;  ///< over which FSDP2 shards: dp_shard and cp
+  const ProcessGroup* data_group_;   ///< of all ranks with sequences of their own; null: one
+  const ProcessGroup* token_group_;  ///< of all ranks with tokens of their own; null: one
   std::shared_ptr<Module> model_;
   std::vector<Part> parts_;  ///< several: the stages of this rank
   std::unique_ptr<PipelineRun> pipeline_;
@@ -113,8 +132,9 @@ class MixtureTraining {
   Pending pending_;
   std::unique_ptr<ParameterOptimizer> optimizer_;
   /// Ids and positions of all micro-batches of a step, labels and loss of the last one; of stages
-  /// all labels.
+  /// all labels. Of whole sequences.
   Tensors batches_, targets_;
+  std::vector<StepInputs> of_stages_;  ///< the rank's tokens of each micro-batch
   Tensor labels_, loss_, labels_of_all_;
   Tensors mask_;
   Tensors constants_;  ///< made once, and kept

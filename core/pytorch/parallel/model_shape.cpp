@@ -21,6 +21,7 @@ Error not_known(const Model& model, std::string what) {
 std::string_view name_in_torchtitan(std::string_view family) {
   if (family == "qwen3_moe") return "mixtures of Qwen3";
   if (family == "deepseek_v3") return "mixtures of DeepSeek-V3";
+  if (family == "gpt_oss") return "mixtures of GPT-OSS";
   return family == "qwen3" ? "Qwen3" : "Llama";
 }
 
@@ -42,7 +43,8 @@ void check_mixture(const Model& model, const JsonValue& config) {
   const auto refuse = [&](bool wrong, const char* what) { refuse_mixture(model, wrong, what); };
   refuse(!model.class_name.ends_with("ForCausalLM"), "is no language model with a head");
   refuse(!model.tied.empty(), "ties its embedding and output");
-  refuse(is_on(config, "attention_bias"), "has biased attention projections");
+  if (model.family != "gpt_oss")
+    refuse(is_on(config, "attention_bias"), "has biased attention projections");
   refuse(config.at("hidden_act").string() != "silu", "has a feed-forward without SwiGLU");
 }
 
@@ -105,6 +107,30 @@ void set_deepseek(const Model& model, const JsonValue& config, MixtureShape& sha
   shape.dense_hidden = size("intermediate_size");
 }
 
+/// Every other layer has a window, from the first on.
+bool alternates(const JsonValue& config) {
+  const std::optional<JsonValue> types = config.find("layer_types");
+  if (!types || types->is_null()) return true;
+  bool is_window = true;
+  for (const JsonValue& type : types->elements()) {
+    if ((type.string() == "sliding_attention") != is_window) return false;
+    is_window = !is_window;
+  }
+  return true;
+}
+
+void set_gpt_oss(const Model& model, const JsonValue& config, MixtureShape& shape) {
+  const auto refuse = [&](bool wrong, const char* what) { refuse_mixture(model, wrong, what); };
+  refuse(!is_on(config, "attention_bias"), "has attention projections without biases");
+  refuse(!alternates(config), "has sliding windows in other layers");
+  shape.kv_heads = config.at("num_key_value_heads").integer();
+  shape.head_dim = config.at("head_dim").integer();
+  shape.experts = integer_of(config, "num_experts", "num_local_experts");
+  shape.norms_heads = false;
+  shape.has_sinks = true;
+  shape.window = config.at("sliding_window").integer();
+}
+
 void set_dense(const Model& model, const JsonValue& config, MixtureShape& shape) {
   refuse_mixture(model, model.family != "llama" && model.family != "qwen3", "is of another family");
   refuse_mixture(model, is_on(config, "mlp_bias"), "has a biased feed-forward");
@@ -121,7 +147,7 @@ void set_dense(const Model& model, const JsonValue& config, MixtureShape& shape)
 }  // namespace
 
 bool is_mixture(const Model& model) {
-  return model.family == "qwen3_moe" || model.family == "deepseek_v3";
+  return model.family == "qwen3_moe" || model.family == "deepseek_v3" || model.family == "gpt_oss";
 }
 
 MixtureShape mixture_shape(const Model& model, const JsonValue& given) {
@@ -136,8 +162,11 @@ MixtureShape mixture_shape(const Model& model, const JsonValue& given) {
     return shape;
   }
   shape.top_k = config.at("num_experts_per_tok").integer();
-  shape.hidden = config.at("moe_intermediate_size").integer();
-  if (model.family == "qwen3_moe")
+  const bool is_gpt_oss = model.family == "gpt_oss";
+  shape.hidden = config.at(is_gpt_oss ? "intermediate_size" : "moe_intermediate_size").integer();
+  if (is_gpt_oss)
+    set_gpt_oss(model, config, shape);
+  else if (model.family == "qwen3_moe")
     set_qwen3(model, config, shape);
   else
     set_deepseek(model, config, shape);

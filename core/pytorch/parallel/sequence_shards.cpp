@@ -56,6 +56,10 @@ Tensor scatter_sequence(Session& s, const ProcessGroup& ranks, Tensor summand) {
       })[0];
 }
 
+Tensor with_all_tokens(Session& s, const ProcessGroup* ranks, Tensor own) {
+  return ranks == nullptr ? own : gather_sequence(s, *ranks, std::move(own));
+}
+
 Module::Forward with_whole_sequence(const ProcessGroup* ranks, Module::Forward forward) {
   if (ranks == nullptr) return forward;
   return [ranks, forward = std::move(forward)](Session& s, Module& me,

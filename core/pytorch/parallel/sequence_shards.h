@@ -13,6 +13,9 @@ Tensor gather_sequence(Session& s, const ProcessGroup& ranks, Tensor own);
 /// redistribute(P, S(1)): of each rank's summand (B, T, D) this rank's tokens of the sum.
 Tensor scatter_sequence(Session& s, const ProcessGroup& ranks, Tensor summand);
 
+/// A tensor of attention (B, T, H, D) before it: of all ranks' tokens. Null: as it is.
+Tensor with_all_tokens(Session& s, const ProcessGroup* ranks, Tensor own);
+
 /// forward_with_redistribution of the first input, or of the output. Null ranks: nothing changes.
 Module::Forward with_whole_sequence(const ProcessGroup* ranks, Module::Forward forward);
 Module::Forward with_scattered_sum(const ProcessGroup* ranks, Module::Forward forward);

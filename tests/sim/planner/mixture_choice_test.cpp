@@ -45,6 +45,15 @@ constexpr std::string_view small_deepseek = R"({
   "qk_rope_head_dim": 64, "rms_norm_eps": 1e-06, "tie_word_embeddings": false, "topk_group": 1,
   "v_head_dim": 128, "vocab_size": 16000})";
 
+/// Every other layer has a window.
+constexpr std::string_view small_gpt_oss = R"({
+  "architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss", "attention_bias": true,
+  "head_dim": 64, "hidden_act": "silu", "hidden_size": 1024, "intermediate_size": 1024,
+  "max_position_embeddings": 4096, "num_attention_heads": 16, "num_experts_per_tok": 4,
+  "num_hidden_layers": 4, "num_key_value_heads": 8, "num_local_experts": 16,
+  "rms_norm_eps": 1e-05, "sliding_window": 128, "tie_word_embeddings": false,
+  "vocab_size": 16000})";
+
 /// 2 sequences of 4096 tokens for each rank of H100s, whose memory does not matter.
 Inputs plan_of_experts(std::string_view config = mixture_of_16, int world = 8) {
   Inputs inputs = tiny_plan();
@@ -111,6 +120,7 @@ TEST(MixtureChoice, SaysItsExperts) {
 TEST(MixtureBounds, AreNoHigherThanTrials) {
   expect_bounds_hold(plan_of_experts(), 16);
   expect_bounds_hold(plan_of_experts(small_deepseek), 12);
+  expect_bounds_hold(plan_of_experts(small_gpt_oss), 12);
 }
 
 // On four nodes exchanges take most of the time.

@@ -503,6 +503,23 @@ TEST(PublishedUpdate, ReadsAndWritesFiftyTwoBytesOfAnElement) {
   EXPECT_NEAR(megatron_update_time(sharded, plain_device()).seconds(), 0.013, 1e-6);
 }
 
+TEST(PublishedUpdate, ZeroOneOfDeepspeedSumsEverywhere) {
+  HardwareProfile profile = plain_device();
+  profile.link = Link{.bandwidth = {1e18}, .latency = 0_ns};
+  // Half of 52 bytes of an element; copied to a buffer, divided and copied back, 2 + 2 bytes each.
+  MegatronUpdate update{.elements = 1'000'000'000,
+                        .tensors = 10,
+                        .data_ranks = 2,
+                        .shards = 2,
+                        .sums_everywhere = true};
+  EXPECT_NEAR(megatron_update_time(update, profile).seconds(), 0.026 + 0.012, 1e-6);
+  // Of two ranks an all-reduce takes as long as two gathers, a reduction to parts as one.
+  profile.link = Link{.bandwidth = {1e9}, .latency = 0_ns};
+  const double summed = megatron_exchange_time(update, profile).seconds();
+  update.sums_everywhere = false;
+  EXPECT_NEAR(summed, 1.5 * megatron_exchange_time(update, profile).seconds(), 1e-6);
+}
+
 TEST(PublishedUpdate, LaunchesACopyForEachTensor) {
   HardwareProfile profile = plain_device();
   profile.host = HostCosts{.operation = 10_us, .view = 1_us};

@@ -90,6 +90,16 @@ NodeRef mul_node(Session& s, const Tensor& self, const Tensor& other) {
   return node;
 }
 
+Tensors addcmul_backward(Session& s, Node& node, Tensors& gradients) {
+  const Tensor second = node.saved(s, "tensor2");
+  const Tensor first = node.saved(s, "tensor1");
+  Tensors results(3);
+  if (node.needs(2)) results[2] = mul(s, gradients[0], first);
+  if (node.needs(1)) results[1] = mul(s, gradients[0], second);
+  if (node.needs(0)) results[0] = gradients[0];
+  return results;
+}
+
 NodeRef div_node(Session& s, const Tensor& self, const Tensor& other) {
   const NodeRef node = make_node(s, "DivBackward0", {&self, &other}, div_backward);
   if (!node) return node;
@@ -150,6 +160,15 @@ Tensor rsub(Session& s, Tensor self, Number other) {
       s, "RsubBackward1", {&self},
       [](Session& in, Node&, Tensors& gradients) -> Tensors { return {neg(in, gradients[0])}; });
   return pointwise(s, op, {&self}, result_type(self, other), node, true);
+}
+
+Tensor addcmul(Session& s, Tensor self, Tensor first, Tensor second) {
+  static constexpr Operator op{"aten.addcmul.default", OperatorKind::pointwise};
+  const LetGo let_go{self, first, second};
+  const NodeRef node = make_node(s, "AddcmulBackward0", {&self, &first, &second}, addcmul_backward);
+  if (node && node->needs(1)) node->save(s, "tensor2", second);
+  if (node && node->needs(2)) node->save(s, "tensor1", first);
+  return pointwise(s, op, {&self, &first, &second}, self.dtype(), node);
 }
 
 Tensor mul(Session& s, Tensor self, Tensor other) {

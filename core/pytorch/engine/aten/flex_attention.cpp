@@ -10,6 +10,7 @@ namespace {
 
 constexpr Operator forward_op{"higher_order.flex_attention", OperatorKind::attention};
 constexpr Operator delta_op{"higher_order.flex_attention_delta", OperatorKind::reduction};
+constexpr Operator scale_op{"higher_order.flex_attention_sums", OperatorKind::pointwise};
 constexpr Operator backward_op{"higher_order.flex_attention_backward", OperatorKind::attention};
 
 /// B x H x T, of float32.
@@ -17,11 +18,21 @@ Tensor allocate_rows(Session& s, const Tensor& query) {
   return allocate(s, like(query, Dtype::float32), {query.size(0), query.size(1), query.size(2)});
 }
 
-/// Of so many products over the columns of keys, and over those of values.
-std::int64_t flops_of(const Tensor& query, const Tensor& value, std::int64_t by_keys,
-                      std::int64_t by_values) {
-  const std::int64_t pairs = query.size(0) * query.size(1) * query.size(2) * value.size(2);
-  return 2 * pairs * (by_keys * query.size(3) + by_values * value.size(3));
+/// What attention looks at of each row.
+struct Reach {
+  std::int64_t window = 0;  ///< tokens; 0: all before
+};
+
+/// Of so many products over the columns of keys, and over those of values. A window is computed in
+/// whole blocks of 128 keys.
+CallFacts facts_of(const Tensor& query, const Tensor& value, Reach reach, std::int64_t by_keys,
+                   std::int64_t by_values) {
+  constexpr std::int64_t block = 128;
+  const std::int64_t reached = (reach.window + block - 2) / block * block + block;
+  const bool is_causal = reach.window == 0 || reached >= value.size(2);
+  const std::int64_t keys = is_causal ? value.size(2) : reached;
+  const std::int64_t pairs = query.size(0) * query.size(1) * query.size(2) * keys;
+  return {2 * pairs * (by_keys * query.size(3) + by_values * value.size(3)), is_causal};
 }
 
 /// What attention returns, in the query's order of dimensions and with the values' columns.
@@ -45,50 +56,70 @@ Tensor same(const Tensor& tensor) {
 }
 
 /// The output goes when its product with the gradient is there.
-Tensors backward_of(Session& s, Node& node, Tensors& gradients) {
+Tensors backward_of(Session& s, Node& node, Tensors& gradients, Reach reach) {
   const Tensor query = node.saved(s, "query"), key = node.saved(s, "key"),
                value = node.saved(s, "value"), logsumexp = node.saved(s, "logsumexp");
   Tensor output = node.saved(s, "output");
   node.release_saved();
   const Tensor delta = allocate_rows(s, query);
-  dispatched(s, delta_op, {&output, &gradients[0]}, {&delta});
+  if (gradients.size() > 1)
+    dispatched(s, delta_op, {&output, &gradients[0], &gradients[1]}, {&delta});
+  else
+    dispatched(s, delta_op, {&output, &gradients[0]}, {&delta});
   output.reset();
   Tensor of_query = allocate_like(s, query, query.dtype());
   Tensor of_value = allocate_like(s, value, value.dtype());
   Tensor of_key = allocate_like(s, key, key.dtype());
   constexpr std::int64_t by_keys = 3, by_values = 2;
   dispatched(s, backward_op, {&gradients[0], &query, &key, &value, &logsumexp, &delta},
-             {&of_query, &of_key, &of_value}, {flops_of(query, value, by_keys, by_values), true});
+             {&of_query, &of_key, &of_value}, facts_of(query, value, reach, by_keys, by_values));
   return {std::move(of_query), std::move(of_key), std::move(of_value)};
 }
 
-}  // namespace
-
-Tensor flex_attention(Session& s, Tensor query, Tensor key, Tensor value) {
+/// What the compiled region returns; `sums` alone where they are asked for.
+AttentionWithSums attend(Session& s, Tensor query, Tensor key, Tensor value, Reach reach,
+                         bool asks_sums) {
   const LetGo let_go{query, key, value};
   const NodeRef node = make_node(s, "CompiledFunctionBackward", {&query, &key, &value},
-                                 [](Session& in, Node& me, Tensors& gradients) -> Tensors {
-                                   return backward_of(in, me, gradients);
+                                 [reach](Session& in, Node& me, Tensors& gradients) -> Tensors {
+                                   return backward_of(in, me, gradients, reach);
                                  });
   const Tensor logsumexp = allocate_rows(s, query);
   Tensor output = allocate_output(s, query, value);
   // The compiled region returns what backward needs of its inputs, too: a selective checkpoint
   // keeps them with the output.
   const Tensors kept{same(query), same(key), same(value)};
-  const CallFacts facts{flops_of(query, value, 1, 1), true};
+  const CallFacts facts = facts_of(query, value, reach, 1, 1);
   if (s.selective_forward != nullptr || s.selective_replay != nullptr)
     dispatched(s, forward_op, {&query, &key, &value},
                {&output, &logsumexp, &kept[0], &kept[1], &kept[2]}, facts);
   else
     dispatched(s, forward_op, {&query, &key, &value}, {&output, &logsumexp}, facts);
+  Tensor sums;
+  if (asks_sums) {
+    sums = allocate_rows(s, query);
+    dispatched(s, scale_op, {&logsumexp}, {&sums});
+  }
   set_history(s, output, node);
-  if (!node) return output;
+  if (asks_sums) set_history(s, sums, node);
+  if (!node) return {std::move(output), std::move(sums)};
   node->save(s, "query", kept[0]);
   node->save(s, "key", kept[1]);
   node->save(s, "value", kept[2]);
   node->save_output(s, "output", output);
   node->save(s, "logsumexp", logsumexp);
-  return output;
+  return {std::move(output), std::move(sums)};
+}
+
+}  // namespace
+
+Tensor flex_attention(Session& s, Tensor query, Tensor key, Tensor value) {
+  return attend(s, std::move(query), std::move(key), std::move(value), {}, false).output;
+}
+
+AttentionWithSums flex_attention_with_sums(Session& s, Tensor query, Tensor key, Tensor value,
+                                           std::int64_t window) {
+  return attend(s, std::move(query), std::move(key), std::move(value), {window}, true);
 }
 
 }  // namespace shardscope::eager

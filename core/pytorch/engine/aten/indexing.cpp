@@ -148,10 +148,19 @@ Tensor index_by_mask(Session& s, Tensor self, Tensor mask, std::int64_t rows) {
 
 Tensor index_select(Session& s, Tensor self, int dim, Tensor index) {
   const LetGo let_go{self, index};
+  const auto formula = [dim, sizes = self.sizes()](Session& in, Node& node,
+                                                   Tensors& gradients) -> Tensors {
+    if (dim != 0) refuse_gradient("index_select");
+    const Tensor rows = node.saved(in, "index");
+    return {index_add_(in, new_zeros(in, gradients[0], sizes), rows, gradients[0])};
+  };
+  const NodeRef node = make_node(s, "IndexSelectBackward0", {&self}, formula);
   Dims sizes = self.sizes();
   sizes[dim] = index.numel();
   const Tensor result = allocate(s, like(self), sizes);
   dispatched(s, index_select_op, {&self, &index}, {&result});
+  set_history(s, result, node);
+  if (node) node->save(s, "index", index);
   return result;
 }
 

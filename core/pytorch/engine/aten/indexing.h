@@ -16,6 +16,7 @@ Tensor gather(Session& s, Tensor self, int dim, Tensor index);
 Tensor index(Session& s, Tensor self, Tensors indices);
 /// self[mask]: `mask` covers the first dimensions and holds in `rows` places, which it says itself.
 Tensor index_by_mask(Session& s, Tensor self, Tensor mask, std::int64_t rows);
+/// Of dimension 0 with a gradient.
 Tensor index_select(Session& s, Tensor self, int dim, Tensor index);
 /// self[indices...] = values; `self` requires no gradient.
 Tensor index_put_(Session& s, Tensor self, Tensors indices, Tensor values);
