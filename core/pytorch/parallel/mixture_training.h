@@ -79,7 +79,7 @@ class MixtureTraining {
   void make_pipeline();
   std::vector<Module*> blocks() const;
   const ProcessGroup* tensor_ranks() const;
-  fsdp2::GradientRule gradient_rule(const Tensor& parameter);
+  fsdp2::GradientRule summed_over_tensor_ranks();
   /// The group of an axis, and the group of replicas if there are several.
   fsdp2::MeshInfoRef mesh_info(const DeviceMesh& mesh, const char* shard) const;
   void apply_checkpointing(Module& model);
