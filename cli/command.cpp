@@ -179,8 +179,12 @@ void Command::alone(std::string_view name, const std::vector<std::string>& with)
 }
 
 void Command::not_yet(std::string_view name, std::string_view what, std::string_view way_out) {
+  elsewhere(name, std::string(what) + " at this commit", way_out);
+}
+
+void Command::elsewhere(std::string_view name, std::string_view what, std::string_view way_out) {
   const auto refuse = [parts = Error::Parts{.where = std::string(name),
-                                            .what = std::string(what) + " at this commit",
+                                            .what = std::string(what),
                                             .way_out = std::string(way_out)}](const std::string&) {
     throw Error(parts);
   };

@@ -52,6 +52,9 @@ class Command {
   /// An option that docs/cli.md promises and this commit has not: using it throws Error with this
   /// way out.
   void not_yet(std::string_view name, std::string_view what, std::string_view way_out);
+  /// A word that people try, though another option does it: using it throws Error with this way
+  /// out. --help does not list it.
+  void elsewhere(std::string_view name, std::string_view what, std::string_view way_out);
   /// Command lines for the end of --help, each with what it shows: {"shardscope model gpt2",
   /// "..."}.
   void examples(const std::vector<std::pair<std::string, std::string>>& lines);

@@ -305,6 +305,8 @@ void declare_plan_options(Command& command, PlanOptions& options) {
   declare_output_options(command, options.output);
   command.option("-o", options.folder,
                  {"PATH", "folder for the chosen configuration, the answer and a picture"});
+  command.elsewhere("--csv", "plan has no such option", "-o FOLDER writes FOLDER/plan.csv");
+  command.elsewhere("--html", "plan has no such option", "-o FOLDER writes FOLDER/plan.html");
   command.examples(
       {{"shardscope plan --model examples/models/qwen2_5_0_5b --cluster h100_sxm "
         "--tokens-per-batch 262144 --seq 2048 --accelerate examples/configs/fsdp_v1.yaml",

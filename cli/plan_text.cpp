@@ -287,6 +287,12 @@ std::string_view phase_name(std::string_view phase) {
   return {};
 }
 
+/// "41% more than predicted".
+std::string more_text(double share) {
+  return share < 1 ? fmt::format("{:.0f}% more than predicted", share * 100)
+                   : std::string("more than twice what is predicted");
+}
+
 /// What would make the chosen one run out of memory.
 std::string breaks_text(const planner::Limits& limits, const planner::Candidate& chosen,
                         const planner::Inputs& inputs) {
@@ -296,8 +302,8 @@ std::string breaks_text(const planner::Limits& limits, const planner::Candidate&
                                  grouped(*limits.longest),
                                  grouped(inputs.question.training.length)));
   if (limits.held_more)
-    breaks.push_back(fmt::format("an allocator that holds {:.0f}% more than predicted ({} spare)",
-                                 *limits.held_more * 100, margin_text(chosen.summary)));
+    breaks.push_back(fmt::format("an allocator that holds {} ({} spare)",
+                                 more_text(*limits.held_more), margin_text(chosen.summary)));
   std::string fitting;
   for (const planner::PhaseNeed& phase : limits.phases) {
     const std::string_view name = phase_name(phase.phase);
@@ -338,7 +344,7 @@ std::string chosen_text(const planner::Answer& answer, const planner::Inputs& in
   text += time_text(answer.limits) + breaks_text(answer.limits, best, inputs);
   if (!best.summary.mfu_formula.empty())
     text += fmt::format("MFU       {}\n", best.summary.mfu_formula);
-  return text;
+  return text + "band      nine of ten real runs are expected inside it\n";
 }
 
 std::string failure_text(const Summary& summary) {

@@ -112,6 +112,15 @@ PlainStep known_plain_step(const Choice& choice, const TrialInputs& inputs) {
   return step;
 }
 
+ShardingBounds known_sharding_bounds(const Choice& choice, const TrialInputs& inputs) {
+  if (inputs.findings == nullptr) return sharding_bounds(choice, inputs);
+  const ShardingKey key = sharding_key(choice);
+  if (const auto known = inputs.findings->sharding(key)) return *known;
+  const ShardingBounds bounds = sharding_bounds(choice, inputs);
+  inputs.findings->keep(key, bounds);
+  return bounds;
+}
+
 /// Values of the keys that occur, computed side by side.
 template <class Key, class Value>
 class Table {
@@ -157,7 +166,7 @@ std::vector<Bounds> bounds_with(const PlainStepOf& plain_step_of, const Pipeline
     return or_nothing([&] { return plain_step_of(choices[i], inputs); });
   });
   shardings.fill(threads, [&](std::size_t i) {
-    return or_nothing([&] { return sharding_bounds(choices[i], inputs); });
+    return or_nothing([&] { return known_sharding_bounds(choices[i], inputs); });
   });
   std::vector<Bounds> result;
   result.reserve(choices.size());

@@ -17,6 +17,7 @@
 #include "sim/planner/pipeline_costs.h"
 #include "sim/planner/plain_step.h"
 #include "sim/planner/shallow.h"
+#include "sim/planner/sharding_bounds.h"
 #include "sim/planner/torchtitan_probe.h"
 #include "sim/planner/trial.h"
 
@@ -40,6 +41,10 @@ class Findings {
   }
   std::optional<PlainStep> plain(const PlainKey& key) const { return found(plain_, key); }
   void keep(const PlainKey& key, const PlainStep& step) { keep(plain_, key, step); }
+  std::optional<ShardingBounds> sharding(const ShardingKey& key) const {
+    return found(shardings_, key);
+  }
+  void keep(const ShardingKey& key, const ShardingBounds& bounds) { keep(shardings_, key, bounds); }
   std::optional<ModelCosts> parts(const PlainKey& key) const { return found(parts_, key); }
   void keep(const PlainKey& key, const ModelCosts& costs) { keep(parts_, key, costs); }
   std::optional<ProbedStages> stages(const ProbeKey& key) const { return found(stages_, key); }
@@ -99,6 +104,7 @@ class Findings {
   std::map<std::pair<std::string, std::int64_t>, ChoiceFigures> figures_;
   std::map<std::string, FullSimulation> unfit_;
   std::map<PlainKey, PlainStep> plain_;
+  std::map<ShardingKey, ShardingBounds> shardings_;
   std::map<PlainKey, ModelCosts> parts_;
   std::map<ProbeKey, ProbedStages> stages_;
   std::map<TimelineKey, StageTimeline> timelines_;

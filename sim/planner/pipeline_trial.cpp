@@ -16,6 +16,8 @@
 #include "sim/planner/estimate.h"
 #include "sim/planner/first_step_listener.h"
 #include "sim/planner/pipeline_bounds.h"
+#include "sim/planner/second_step.h"
+#include "sim/planner/stopped_recording.h"
 #include "sim/planner/torchtitan_estimate.h"
 #include "sim/planner/torchtitan_pipeline.h"
 #include "sim/prediction/outside_memory.h"
@@ -102,6 +104,8 @@ class RecordedRanks {
     schedule = schedule_of_rank(pipeline_, rank, {.steps = soon, .stop = stop_});
     return schedule;
   }
+  /// Of one that is recorded.
+  const Schedule& recorded(int rank) const { return schedules_[static_cast<std::size_t>(rank)]; }
   /// Of ranks that are all recorded.
   Duration step(const HardwareProfile& profile) const {
     return step_of_recorded_pipeline(schedules_, profile);
@@ -143,9 +147,8 @@ std::optional<Bytes> held_beyond_memory(const Schedule& schedule, Bytes outside,
 }
 
 /// The same of a rank that records all micro-batches.
-std::optional<Bytes> held_with_all(const Choice& choice, int rank, Bytes outside,
+std::optional<Bytes> held_with_all(const TorchtitanPipeline& pipeline, int rank, Bytes outside,
                                    const TrialInputs& inputs, const std::stop_token& stop) {
-  const TorchtitanPipeline pipeline = torchtitan_pipeline(choice, inputs);
   struct DoesNotFit {
     Bytes held;
   };
@@ -162,6 +165,25 @@ std::optional<Bytes> held_with_all(const Choice& choice, int rank, Bytes outside
   } catch (const DoesNotFit& stopped) {
     return stopped.held;
   }
+}
+
+/// What the first step has alone, where two numbers of micro-batches say the same.
+std::optional<FirstStepAlone> alone_with_any_number(const Schedule& few, const Schedule& most) {
+  const std::optional<FirstStepAlone> alone = first_step_alone(most);
+  return alone && first_step_alone(few) == alone ? alone : std::nullopt;
+}
+
+/// The same of a rank that records the first step of all micro-batches. The second is written down
+/// from it.
+std::optional<Bytes> held_with_first(const FirstStepAlone& alone,
+                                     const TorchtitanPipeline& pipeline, int rank, Bytes outside,
+                                     const TrialInputs& inputs, const std::stop_token& stop) {
+  static constexpr std::array first{"1"};
+  Schedule whole = schedule_of_rank(pipeline, rank, {.steps = first, .stop = stop});
+  if (const auto held = held_beyond_memory(whole, outside, inputs)) return held;
+  refuse_if_stopped(stop);
+  if (!add_second_step(alone, whole)) return held_with_all(pipeline, rank, outside, inputs, stop);
+  return held_beyond_memory(whole, outside, inputs);
 }
 
 /// The rank that is expected to need most memory comes first, where stages were probed.
@@ -202,8 +224,15 @@ Trial try_torchtitan(const Choice& choice, const TrialInputs& inputs, const std:
     if (!is_roomy(allocated + outside, inputs)) {
       held = held_beyond_memory(schedule, outside, inputs);
       // Of many micro-batches, outputs of all of them lie between what is freed.
-      if (is_cut && !held && rank == ranks.front())
-        held = held_with_all(choice, rank, outside, inputs, stop);
+      if (is_cut && !held && rank == ranks.front()) {
+        const TorchtitanPipeline pipeline = torchtitan_pipeline(choice, inputs);
+        // Compiled code is known when all is recorded.
+        const auto alone = pipeline.compiled == CompileScope::none
+                               ? alone_with_any_number(few.recorded(rank), schedule)
+                               : std::nullopt;
+        held = alone ? held_with_first(*alone, pipeline, rank, outside, inputs, stop)
+                     : held_with_all(pipeline, rank, outside, inputs, stop);
+      }
     }
     allocated = std::max(allocated, held.value_or(Bytes{}));
     if (allocated + outside > trial.needed()) {
@@ -292,7 +321,7 @@ ChoiceFigures figures_from_few(const Choice& choice, const FewMicroBatches& cut,
   memory.peak_active = std::max(memory.peak_active, memory.peak_allocated);
   summary.fits = whole.fits;
   if (!summary.fits) return figures;
-  figures.moves = moves_of_stages(pipeline, inputs.profile, stop);
+  figures.moves = moves_of_stages(std::move(stages), inputs.profile);
   const StepTimeBand band = step_time_band(figures.moves);
   const double seconds = summary.step_time.seconds();
   summary.step_time_low = Duration::from_seconds(seconds * band.low_factor);

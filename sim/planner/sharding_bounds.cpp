@@ -77,9 +77,7 @@ ShardingBounds sharding_bounds(const Choice& choice, const TrialInputs& inputs) 
   const ShardingCosts costs(choice, inputs);
   if (choice.torchtitan)
     return has_experts(choice) ? mixture_bounds(costs) : torchtitan_bounds(costs);
-  const ShardingBounds result = bounds_of_runtime(costs);
-  // Sizes are of trained float parameters; of frozen and packed ones nothing is claimed.
-  return inputs.training.fine_tuning ? ShardingBounds{} : result;
+  return inputs.training.fine_tuning ? adapter_bounds(costs) : bounds_of_runtime(costs);
 }
 
 }  // namespace shardscope::planner

@@ -34,6 +34,9 @@ struct ShardingCosts {
 };
 
 ShardingBounds fsdp_bounds(const ShardingCosts& costs);
+/// Of a model that is fine-tuned: its parameters, and what FSDP and stage 3 gather of them. Of
+/// packed ones, gradients and the optimizer nothing is claimed.
+ShardingBounds adapter_bounds(const ShardingCosts& costs);
 ShardingBounds deepspeed_bounds(const ShardingCosts& costs);
 /// FSDP2 over the ranks of shard x context, each with what an axis tensor leaves it of every
 /// parameter: a unit for each block and one for the rest. Each micro-batch gathers and reduces.

@@ -341,20 +341,37 @@ Prediction predict_alone(Schedule schedule, const TorchtitanPipeline& pipeline,
   return shardscope::predict(std::move(schedule), run, profile);
 }
 
-StepTimeMoves moves_of_stages(const TorchtitanPipeline& pipeline, const HardwareProfile& profile,
-                              const std::stop_token& stop) {
-  // The second step takes as long as the one that repeats.
-  static constexpr std::array soon{"1", "steady"};
-  return step_time_moves_of_recorded(schedules_of_stages(pipeline, soon, stop), profile);
+namespace {
+
+/// Of their first two steps: the second takes as long as the one that repeats.
+StepTimeMoves moves_of_two_steps(std::vector<Schedule>& schedules, const HardwareProfile& profile) {
+  constexpr std::size_t played = 2;
+  std::vector<std::vector<Step>> all;
+  for (Schedule& schedule : schedules) {
+    all.push_back(schedule.steps);
+    schedule.steps.resize(played);
+  }
+  const StepTimeMoves moves = step_time_moves_of_recorded(schedules, profile);
+  for (std::size_t i = 0; i < all.size(); ++i) schedules[i].steps = std::move(all[i]);
+  return moves;
+}
+
+}  // namespace
+
+StepTimeMoves moves_of_stages(std::vector<Prediction> stages, const HardwareProfile& profile) {
+  std::vector<Schedule> schedules;
+  for (Prediction& stage : stages) schedules.push_back(std::move(stage.schedule));
+  return moves_of_two_steps(schedules, profile);
 }
 
 StagesWithMoves predict_stages_with_moves(const TorchtitanPipeline& pipeline,
                                           const HardwareProfile& profile,
                                           const std::stop_token& stop) {
-  const StepTimeMoves moves = moves_of_stages(pipeline, profile, stop);
-  return {.stages = predict_recorded_pipeline(
-              schedules_of_stages(pipeline, eager::parallel::recorded_steps, stop),
-              predicted_run(pipeline), predicted_pipeline(pipeline), profile, moves),
+  std::vector<Schedule> schedules =
+      schedules_of_stages(pipeline, eager::parallel::recorded_steps, stop);
+  const StepTimeMoves moves = moves_of_two_steps(schedules, profile);
+  return {.stages = predict_recorded_pipeline(std::move(schedules), predicted_run(pipeline),
+                                              predicted_pipeline(pipeline), profile, moves),
           .moves = moves};
 }
 

@@ -97,8 +97,8 @@ struct StagesWithMoves {
   std::vector<Prediction> stages;  ///< by rank of the pipeline
   StepTimeMoves moves;             ///< of all of them together
 };
-StepTimeMoves moves_of_stages(const TorchtitanPipeline& pipeline, const HardwareProfile& profile,
-                              const std::stop_token& stop = {});
+/// Of stages that were predicted without a band.
+StepTimeMoves moves_of_stages(std::vector<Prediction> stages, const HardwareProfile& profile);
 StagesWithMoves predict_stages_with_moves(const TorchtitanPipeline& pipeline,
                                           const HardwareProfile& profile,
                                           const std::stop_token& stop = {});

@@ -240,8 +240,9 @@ FullSimulation played_fully(const Schedule& schedule, const TrialInputs& inputs)
 
 namespace {
 
-/// The first step alone, and where that fits all of them.
-FullSimulation played_in_turn(Schedule& schedule, const TrialInputs& inputs) {
+/// The first step alone, and where that fits all of them. A `stop` between the two ends it.
+FullSimulation played_in_turn(Schedule& schedule, const TrialInputs& inputs,
+                              const std::stop_token& stop) {
   if (schedule.steps.size() > 1 && inputs.profile.memory > Bytes{}) {
     std::vector<Step> all = schedule.steps;
     schedule.steps.resize(1);
@@ -249,6 +250,7 @@ FullSimulation played_in_turn(Schedule& schedule, const TrialInputs& inputs) {
     first.is_part = true;
     schedule.steps = std::move(all);
     if (!first.fits) return first;
+    refuse_if_stopped(stop);
   }
   return played_fully(schedule, inputs);
 }
@@ -264,7 +266,7 @@ FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs,
   const CompileScope scope = left_to_compile(choice, inputs);
   if (may_be_kept(recorded, inputs))
     if (std::optional<Schedule> kept = inputs.findings->take_recording(recorded)) {
-      const FullSimulation result = played_in_turn(*kept, inputs);
+      const FullSimulation result = played_in_turn(*kept, inputs, stop);
       if (result.fits) inputs.findings->keep_recording(recorded, std::move(*kept));
       return result;
     }

@@ -30,6 +30,14 @@ TEST_P(EveryVerb, RefusesAnUnknownOptionInOneLine) {
   EXPECT_EQ(outcome.output, "");
 }
 
+TEST(Program, PlanSaysWhatWritesATableAndAPage) {
+  EXPECT_EQ(Workplace().run("plan --csv").errors,
+            "shardscope plan: --csv: plan has no such option; -o FOLDER writes FOLDER/plan.csv\n");
+  EXPECT_EQ(
+      Workplace().run("plan --html").errors,
+      "shardscope plan: --html: plan has no such option; -o FOLDER writes FOLDER/plan.html\n");
+}
+
 INSTANTIATE_TEST_SUITE_P(Verbs, EveryVerb,
                          ::testing::Values("model", "lint", "convert", "schedule", "simulate",
                                            "calibrate", "train", "compare", "data", "validate",

@@ -1,6 +1,7 @@
 #include "core/pytorch/parallel/mixture_training.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "core/pytorch/engine/aten/indexing.h"
@@ -53,6 +54,15 @@ std::function<bool(const Operator&)> kept_operators(Session& s) {
     return op.kind == OperatorKind::attention || op.name == "aten.topk.default" ||
            op.name.ends_with(" to the host");
   };
+}
+
+/// Weights that each tensor rank has whole, before they are sharded.
+std::unordered_set<const TensorImpl*> weights_of_all(Module& model) {
+  std::unordered_set<const TensorImpl*> weights;
+  for (const Module* module : modules_of(model))
+    for (const Module::NamedTensor& own : module->parameters)
+      if (is_whole_everywhere(*module, own.name)) weights.insert(own.tensor.impl());
+  return weights;
 }
 
 }  // namespace
@@ -160,24 +170,15 @@ const ProcessGroup* MixtureTraining::context_ranks() const {
   return splits_sequences() ? &mesh_.group("cp") : nullptr;
 }
 
-/// Gradients of weights that each tensor rank has whole are summed over these ranks first.
-fsdp2::GradientRule MixtureTraining::gradient_rule(const Tensor& parameter) {
-  const auto holds = [&](const Module& module) {
-    return std::ranges::any_of(module.parameters, [&](const Module::NamedTensor& own) {
-      return own.tensor.is(parameter) && is_whole_everywhere(module, own.name);
-    });
-  };
-  for (const Module* module : modules_of(*model_)) {
-    if (!holds(*module)) continue;
-    return {.redistribute =
-                [this](Session& in, const Tensor& gradient) {
-                  Tensor sum = all_reduce(in, pending_, *tensor_ranks(), gradient);
-                  pending_.wait(in, sum);
-                  return sum;
-                },
-            .may_reduce = true};
-  }
-  return {};
+/// Summed over the tensor ranks before FSDP2 reduces it.
+fsdp2::GradientRule MixtureTraining::summed_over_tensor_ranks() {
+  return {.redistribute =
+              [this](Session& in, const Tensor& gradient) {
+                Tensor sum = all_reduce(in, pending_, *tensor_ranks(), gradient);
+                pending_.wait(in, sum);
+                return sum;
+              },
+          .may_reduce = true};
 }
 
 void MixtureTraining::apply_checkpointing(Module& model) {
@@ -194,7 +195,9 @@ void MixtureTraining::apply_fully_shard(Part& part) {
                          .reshard_after_forward = settings_.reshard_after_forward,
                          .mixed_precision = settings_.mixed_precision};
   if (tensor_ranks())
-    options.gradient_rule = [this](const Tensor& parameter) { return gradient_rule(parameter); };
+    options.gradient_rule = [this, whole = weights_of_all(model)](const Tensor& parameter) {
+      return whole.contains(parameter.impl()) ? summed_over_tensor_ranks() : fsdp2::GradientRule{};
+    };
   fsdp2::Options last = options;
   last.reshard_after_forward = false;
   fsdp2::FullySharded& sharded = *part.sharded;

@@ -90,7 +90,7 @@ class MixtureTraining {
   const ProcessGroup* group_with_replicas(const char* inner);
   const ProcessGroup* tensor_ranks() const;
   const ProcessGroup* context_ranks() const;
-  fsdp2::GradientRule gradient_rule(const Tensor& parameter);
+  fsdp2::GradientRule summed_over_tensor_ranks();
   /// The group of an axis, and the group of replicas if there are several.
   fsdp2::MeshInfoRef mesh_info(const DeviceMesh& mesh, const ProcessGroup& shard) const;
   void apply_checkpointing(Module& model);

@@ -27,9 +27,10 @@ struct RecordedChunk {
   IndexRange operations, actions;  ///< of the schedule
 };
 
-/// Strategy and workload of the schedule are the caller's to fill in. `listener`, if any, is told
-/// at each forward and backward, and may end the recording by throwing. `chunks`, if given, are
-/// those of the last step, of an axis pp.
+/// Strategy and workload of the schedule are the caller's to fill in. The last of three steps or
+/// more repeats the one before: it is written down and not run, where that can be. `listener`, if
+/// any, is told at each forward and backward, and may end the recording by throwing. `chunks`, if
+/// given, are those of the last step, of an axis pp.
 Schedule recorded_training(const ParallelSettings& settings, const RankPlace& place,
                            const SessionSettings& session, const KernelDevice& device,
                            std::span<const char* const> steps = recorded_steps,

@@ -25,6 +25,30 @@ inline auto whole(const Buffer& buffer) {
                     buffer.copies, buffer.allocated_by, buffer.freed_by, buffer.unit, buffer.owner);
 }
 
+/// A buffer as it is made.
+inline auto made(const Buffer& buffer) {
+  return std::tuple(buffer.name, buffer.category, buffer.lane, buffer.on_host, buffer.bytes,
+                    buffer.copies, buffer.allocated_by, buffer.unit, buffer.owner);
+}
+
+/// `a` and `b` have the same rows up to the end of step `last`; one of them may go on.
+inline void expect_equal_up_to(std::size_t last, const Schedule& a, const Schedule& b) {
+  ASSERT_GT(a.steps.size(), last);
+  ASSERT_GT(b.steps.size(), last);
+  ASSERT_EQ(a.steps[last].actions, b.steps[last].actions);
+  ASSERT_EQ(a.steps[last].operations, b.steps[last].operations);
+  for (std::uint32_t i = 0; i < a.steps[last].actions.end; ++i) {
+    const HostAction& row = a.program.actions[i];
+    ASSERT_EQ(row, b.program.actions[i]) << i;
+    if (row.kind == HostActionKind::allocate) {
+      ASSERT_EQ(made(a.buffers[row.subject]), made(b.buffers[row.subject])) << i;
+    }
+    if (issues_operation(row.kind)) {
+      ASSERT_EQ(whole(a, a.operations[row.subject]), whole(b, b.operations[row.subject])) << i;
+    }
+  }
+}
+
 inline void expect_equal(const Schedule& a, const Schedule& b) {
   EXPECT_EQ(a.names, b.names);
   EXPECT_EQ(a.owners, b.owners);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <fstream>
 #include <set>
 #include <string>
@@ -12,11 +13,13 @@
 #include "sim/planner/answer/answer.h"
 #include "sim/planner/answer/rounds.h"
 #include "sim/planner/choice_json.h"
+#include "sim/planner/torchtitan_pipeline.h"
 #include "sim/planner/written_choice.h"
 #include "tests/core/complaint.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/sim/planner/answer/tiny_plan.h"
 #include "tests/sim/planner/bounds_hold.h"
+#include "tests/sim/planner/equal_schedules.h"
 
 namespace shardscope::planner {
 namespace {
@@ -115,6 +118,22 @@ TEST(MixtureChoice, SaysItsExperts) {
   EXPECT_EQ(read_choice(path), choice);
   EXPECT_THAT(written(choice, {.job = {.seq = 128}, .model = plan_of_experts().model}).text,
               HasSubstr("expert_parallel_degree = 4\n"));
+}
+
+// The third of three steps is written down as a copy of the second. Of four steps it is run.
+TEST(MixtureChoice, TheStepThatRepeatsIsTheRecordedOne) {
+  static constexpr std::array three{"1", "2", "3"};
+  static constexpr std::array four{"1", "2", "3", "4"};
+  for (const std::string_view config : {mixture_of_16, small_deepseek}) {
+    const Inputs inputs = plan_of_experts(config);
+    const Basis basis(inputs);
+    for (const Choice& choice : drawn(choices_of(inputs, 8).choices, 8)) {
+      SCOPED_TRACE(text_of(choice));
+      const TorchtitanPipeline pipeline = torchtitan_pipeline(choice, basis.trials);
+      expect_equal_up_to(2, schedule_of_rank(pipeline, 0, {.steps = three}),
+                         schedule_of_rank(pipeline, 0, {.steps = four}));
+    }
+  }
 }
 
 TEST(MixtureBounds, AreNoHigherThanTrials) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <map>
 #include <set>
@@ -19,12 +20,14 @@
 #include "sim/planner/bounds.h"
 #include "sim/planner/choice_json.h"
 #include "sim/planner/estimate.h"
+#include "sim/planner/torchtitan_pipeline.h"
 #include "sim/planner/torchtitan_probe.h"
 #include "sim/planner/written_choice.h"
 #include "tests/core/complaint.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/sim/planner/answer/tiny_plan.h"
 #include "tests/sim/planner/bounds_hold.h"
+#include "tests/sim/planner/equal_schedules.h"
 
 namespace shardscope::planner {
 namespace {
@@ -89,6 +92,29 @@ TEST(TorchtitanChoice, SaysItsAxes) {
   EXPECT_EQ(strategy_text(choice), "torchtitan replicate 2 x shard 4 x context 8");
   EXPECT_EQ(mesh_text(choice), "replicate=2,shard=4,context=8,tensor=1");
   EXPECT_EQ(world_of(choice), 64);
+}
+
+// The third of three steps is written down as a copy of the second. Of four steps it is run.
+TEST(TorchtitanChoice, TheStepThatRepeatsIsTheRecordedOne) {
+  static constexpr std::array three{"1", "2", "3"};
+  static constexpr std::array four{"1", "2", "3", "4"};
+  const Inputs inputs = plan_of_axes();
+  const Basis basis(inputs);
+  std::set<std::string> seen;
+  for (const Choice& choice : choices_of(inputs, 8).choices) {
+    if (choice.precision != TrainingPrecision::bf16_mixed || choice.micro_batches == 1) continue;
+    const std::string kind =
+        fmt::format("{} {} {} {} {} {}", name_of(choice.pipeline.schedule), choice.mesh.pipeline,
+                    choice.mesh.replicate > 1, choice.torchtitan->context,
+                    choice.torchtitan->tensor > 1, zero_stage(choice.sharding));
+    if (!seen.insert(kind).second) continue;
+    SCOPED_TRACE(text_of(choice));
+    const TorchtitanPipeline pipeline = torchtitan_pipeline(choice, basis.trials);
+    const int last = choice.mesh.pipeline - 1;
+    expect_equal_up_to(2, schedule_of_rank(pipeline, last, {.steps = three}),
+                       schedule_of_rank(pipeline, last, {.steps = four}));
+  }
+  EXPECT_GT(seen.size(), 20U);
 }
 
 TEST(TorchtitanChoice, IsReadBackFromItsJson) {
