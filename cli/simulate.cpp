@@ -199,7 +199,7 @@ ExitCode run_pytorch(SimulateOptions& options) {
   if (options.sharding.choice)
     take_place(scenario, *options.sharding.choice, hardware.profile);
   else
-    place_loading(scenario, options.sharding);
+    place_loading(scenario, options.sharding, options.pytorch.fine_tuning);
   planner::PytorchTraining& training = scenario.training;
   training.allocator = allocator_settings(options.pytorch.allocator, training.assumed);
   Prediction prediction = predict(scenario, hardware.profile);
