@@ -65,6 +65,7 @@ constexpr std::array<FineTuningStack, 12> stacks{
       // DeepSpeed's engine casts those of GPTQ.
       .adapter_of_quantized = Dtype::bfloat16,
       .casts_adapters_alone = true,
+      .by_trainer = true,
       .loss = eager::LanguageLoss::copied,
       .flattens = true,
       .full_by_deepspeed = true,
@@ -84,7 +85,8 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .document = "examples/sft and method_comparison",
       .adalora_rank = 64,                       // method_comparison/MetaMathQA/experiments/adalora
       .adapter_of_quantized = Dtype::bfloat16,  // SFTTrainer casts them
-      .loss = eager::LanguageLoss::floated,     // the pages on FSDP and DeepSpeed: April 2024
+      .by_trainer = true,
+      .loss = eager::LanguageLoss::floated,  // the pages on FSDP and DeepSpeed: April 2024
       .recent_part = "method_comparison",
       .flattens = true,
       .wraps_adapters = true,
@@ -97,6 +99,7 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .document = "swift/arguments: lora_rank 8, all-linear",
       .adalora_rank = 12,  // adalora_init_r
       .dropout = 0.05,
+      .by_trainer = true,
       .checkpointed_part = "multi-gpu/fsdp2_lora/",
       .double_quantization = true,
       .micro_batches = 16,
@@ -105,6 +108,7 @@ constexpr std::array<FineTuningStack, 12> stacks{
      {.repository = "axolotl-ai-cloud/axolotl",
       .document = "examples, lora_target_linear",
       .dropout = 0.05,
+      .by_trainer = true,
       .double_quantization = true,
       .storage = Dtype::bfloat16,
       .flash_for_eager = true,      // gpt-oss: attn_implementation, FlashAttention 3 of the Hub
@@ -147,6 +151,7 @@ constexpr std::array<FineTuningStack, 12> stacks{
      {.repository = "unslothai/notebooks",
       .document = "unsloth 2026.8.11: r 16 on all linear layers, xformers",
       .rank = 16,
+      .by_trainer = true,
       .model = unsloth_form,
       .double_quantization = true,
       .expandable_segments = true,  // unsloth/__init__.py, from spring 2024 on
@@ -155,6 +160,7 @@ constexpr std::array<FineTuningStack, 12> stacks{
      {.repository = "unslothai/unsloth",
       .document = "README.md: r 32 on all linear layers",
       .rank = 32,
+      .by_trainer = true,
       .model = unsloth_form,
       .double_quantization = true,
       .expandable_segments = true,
