@@ -189,8 +189,8 @@ ConfigValue own_deepspeed(int stage, bool offloads) {
                                : R"({"allgather_partitions": true, "allgather_bucket_size": 2e8,
         "overlap_comm": false, "reduce_scatter": true, "reduce_bucket_size": 2e8,
         "contiguous_gradients": true})";
-  for (const ConfigValue::Entry& entry : read_json(more, "swift/config").entries())
-    zero.set(entry.key, entry.value);
+  const ConfigValue stated = read_json(more, "swift/config");
+  for (const ConfigValue::Entry& entry : stated.entries()) zero.set(entry.key, entry.value);
   ConfigValue config = read_json(R"({"fp16": {"enabled": "auto", "loss_scale": 0,
       "loss_scale_window": 1000, "initial_scale_power": 16, "hysteresis": 2,
       "min_loss_scale": 1}, "bf16": {"enabled": "auto"}, "gradient_accumulation_steps": "auto",
