@@ -263,6 +263,7 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
                            .config = std::move(config)};
   follow_export(question, scenario);
   const bool casts_frozen = casts_frozen_weights(question.sharding, question.place);
+  scenario.eval_batch = question.pytorch.eval_batch.value_or(0);
   const FineTuningOptions& tuned = question.pytorch.fine_tuning;
   if (casts_frozen)
     scenario.training.assumed.emplace_back(

@@ -29,6 +29,7 @@ struct PytorchScenario {
   Model model;       ///< as it is trained: with adapters, where there are any
   JsonValue config;  ///< the config.json that it was made from
   planner::PytorchTraining training;
+  std::int64_t eval_batch = 0;  ///< of phases_of
 };
 
 /// Compute capability of the profile's devices. Throws Error for a profile that is no GPU's.

@@ -210,7 +210,8 @@ ExitCode run_pytorch(SimulateOptions& options) {
                prediction.summary.tokens_per_s};
   std::vector<planner::PhaseMemory> phases;
   if (options.phases)
-    phases = planner::phases_of(training, scenario.model, scenario.config, hardware.profile);
+    phases = planner::phases_of(training, scenario.model, scenario.config, hardware.profile,
+                                scenario.eval_batch);
   if (options.folder) {
     const RunFolder folder{*options.folder};
     const int world = training.setup.world;
