@@ -29,15 +29,19 @@ std::optional<Dtype> dtype_of(const std::optional<std::string>& text, std::strin
 
 /// The dtype that from_pretrained loads in: that of --base-dtype or --precision, else the config's
 /// own (transformers 5: dtype="auto").
-Dtype dtype_of_base(const FineTuningOptions& options, const std::optional<std::string>& precision,
-                    const JsonValue& config) {
-  if (const auto given = dtype_of(options.base_dtype, "--base-dtype")) return *given;
-  if (precision) return loaded_dtype(parse_training_precision(*precision, "--precision"));
+std::optional<Dtype> stated_dtype(const JsonValue& config) {
   for (const char* key : {"dtype", "torch_dtype"})
     if (const auto value = config.find(key);
         value && value->is_string() && value->string() != "auto")
       return parse_dtype(value->string(), value->where());
-  return Dtype::bfloat16;
+  return std::nullopt;
+}
+
+Dtype dtype_of_base(const FineTuningOptions& options, const std::optional<std::string>& precision,
+                    const JsonValue& config) {
+  if (const auto given = dtype_of(options.base_dtype, "--base-dtype")) return *given;
+  if (precision) return loaded_dtype(parse_training_precision(*precision, "--precision"));
+  return stated_dtype(config).value_or(Dtype::bfloat16);
 }
 
 bool prepares(const FineTuningOptions& options) {
@@ -117,6 +121,12 @@ Dtype loaded_dtype(TrainingPrecision precision) {
 Model in_given_dtypes(const FineTuningOptions& options, Model model) {
   auto dtype = dtype_of(options.trainable_dtype, "--trainable-dtype");
   if (!dtype) dtype = dtype_of(options.base_dtype, "--base-dtype");
+  return dtype ? with_dtype(std::move(model), *dtype) : model;
+}
+
+Model as_loaded(const FineTuningOptions& options, const JsonValue& config, Model model) {
+  auto dtype = dtype_of(options.base_dtype, "--base-dtype");
+  if (!dtype) dtype = stated_dtype(config);
   return dtype ? with_dtype(std::move(model), *dtype) : model;
 }
 

@@ -152,7 +152,8 @@ void declare_job_options(Command& command, JobOptions& options) {
                  {"none|full|every:K|selective",
                   "full: computes each block again in its backward; every:K: every K-th block; "
                   "selective: keeps outputs of matrix products and attention, computes the rest "
-                  "again; the native runtime also has first:N and selective+first:N"});
+                  "again; the native runtime also has first:N and selective+first:N, PyTorch's "
+                  "runtimes reentrant and reentrant:K: transformers' use_reentrant"});
   command.option(
       "--memory-budget", options.memory_budget,
       {"SIZE",

@@ -74,14 +74,21 @@ struct LossChoice {
   bool float_logits = false;
   int chunks = 0;
   eager::Objective objective = eager::Objective::next_token;
+  /// ms-swift's use_logits_to_keep: logits of a prompt are not made.
+  bool keeps_logits = false;
 };
-constexpr std::array<Choice<LossChoice>, 8> losses{
+constexpr std::array<Choice<LossChoice>, 10> losses{
     {{"model", {}},
      {"cut", {.of_model = eager::LanguageLoss::cut}},
      {"tiles", {.of_model = eager::LanguageLoss::tiled, .objective = eager::Objective::supervised}},
      {"dpo", {.of_model = eager::LanguageLoss::tiled, .objective = eager::Objective::preference}},
      {"dpo-logits",
       {.place = eager::LossPlace::after_model, .objective = eager::Objective::preference}},
+     {"dpo-swift",
+      {.place = eager::LossPlace::after_model,
+       .objective = eager::Objective::preference,
+       .keeps_logits = true}},
+     {"kept", {.keeps_logits = true}},
      {"grpo", {.of_model = eager::LanguageLoss::tiled, .objective = eager::Objective::policy}},
      {"outside", {.place = eager::LossPlace::after_model}},
      {"float", {.place = eager::LossPlace::after_model, .float_logits = true}}}};
@@ -107,15 +114,17 @@ constexpr std::array<Choice<eager::ReferencePolicy>, 3> references{
      {"adapter-off", eager::ReferencePolicy::without_adapter}}};
 
 /// What TRL's trainers ask of the head, and whose log-probabilities they compare with.
-void apply_objective(const PytorchOptions& options, eager::Objective objective,
+void apply_objective(const PytorchOptions& options, const LossChoice& loss,
                      eager::TrainingSetup& setup) {
   using enum eager::Objective;
   const bool adapts = options.fine_tuning.peft.has_value();
+  const eager::Objective objective = loss.objective;
+  const bool keeps_logits = loss.keeps_logits;
   setup.loop.objective = objective;
   if (objective == next_token || objective == supervised) {
     if (options.reference)
       throw Error({.where = "--reference",
-                   .what = "only --loss dpo, dpo-logits and grpo have a reference",
+                   .what = "only --loss dpo, dpo-logits, dpo-swift and grpo have a reference",
                    .way_out = "give one of them, or leave it out"});
   } else {
     const std::string_view usual = objective == policy ? "none" : adapts ? "adapter-off" : "copy";
@@ -126,9 +135,9 @@ void apply_objective(const PytorchOptions& options, eager::Objective objective,
     throw Error({.where = "--reference",
                  .what = "there is no adapter that could be off",
                  .way_out = "give --peft, or --reference copy"});
-  if (options.prompt && setup.model.loss != eager::LanguageLoss::tiled)
+  if (options.prompt && setup.model.loss != eager::LanguageLoss::tiled && !keeps_logits)
     throw Error({.where = "--prompt",
-                 .what = "only --loss tiles, dpo and grpo skip tokens of a prompt",
+                 .what = "only --loss tiles, dpo, dpo-swift, grpo and kept skip tokens of a prompt",
                  .way_out = "give one of them, or leave it out"});
   if (options.prompt && (*options.prompt < 0 || *options.prompt >= setup.loop.length))
     throw Error(
@@ -137,6 +146,8 @@ void apply_objective(const PytorchOptions& options, eager::Objective objective,
                              *options.prompt, setup.loop.length),
          .way_out = fmt::format("give 0 to {}, or a longer --seq", setup.loop.length - 1)});
   setup.loop.prompt = options.prompt.value_or(0);
+  // One more than the answers have: prepare_logits_to_keep of ms-swift's trainers/mixin.py.
+  if (keeps_logits) setup.model.first_logit = std::max<std::int64_t>(setup.loop.prompt, 1) - 1;
   setup.model.tiled = {.entropy = true,
                        .mean_logits = objective == preference,
                        .top1 = objective != policy,
@@ -146,12 +157,15 @@ void apply_objective(const PytorchOptions& options, eager::Objective objective,
 void apply_loss(const PytorchOptions& options, const Model& model, eager::TrainingSetup& setup) {
   const LossChoice loss = loss_of(options.loss.value_or("model"));
   setup.loop.loss = loss.place;
+  setup.loop.scores_kept_logits =
+      loss.keeps_logits && loss.objective == eager::Objective::preference;
   setup.model.loss = loss.of_model;
   setup.model.float_logits = loss.float_logits;
   if (loss.chunks > 0) setup.model.logit_chunks = setup.loop.loss_chunks = loss.chunks;
-  apply_objective(options, loss.objective, setup);
+  apply_objective(options, loss, setup);
   const bool is_special = loss.of_model == eager::LanguageLoss::cut ||
-                          loss.objective != eager::Objective::next_token || loss.chunks > 0;
+                          loss.objective != eager::Objective::next_token || loss.chunks > 0 ||
+                          setup.model.first_logit > 0;
   if (is_special && !eager::makes_language_loss(model))
     throw Error({.where = "--loss",
                  .what = fmt::format("{} makes no logits that this loss takes", model.class_name),
@@ -431,25 +445,29 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
   command.option("--dropout", options.dropout, {"on|off", "on: the values of the config"});
   command.option(
       "--loss", options.loss,
-      {"model|cut|tiles|dpo|dpo-logits|grpo|outside|float|chunks:N",
+      {"model|cut|tiles|dpo|dpo-logits|dpo-swift|grpo|kept|outside|float|chunks:N",
        "model: the model computes the loss from labels. cut: the model computes it by "
        "cut-cross-entropy, without logits. tiles: as TRL's SFTTrainer, of logits in "
        "tiles; dpo, grpo: its DPOTrainer, for which --batch counts pairs, and its "
        "GRPOTrainer's step on given completions. dpo-logits: LLaMA-Factory's DPO, of whole "
-       "logits in float32. outside: cross-entropy after the model. "
+       "logits in float32. dpo-swift: ms-swift's, of the logits behind --prompt. kept: ms-swift's "
+       "SFT, of the same logits. outside: "
+       "cross-entropy after the model. "
        "float: as outside, and the model returns its logits in float32. chunks:N: as "
        "outside, and the model returns its logits in N parts, as for torchtune's "
        "CEWithChunkedOutputLoss (default: model)"});
-  command.option("--reference", options.reference,
-                 {"none|copy|adapter-off",
-                  "whose log-probabilities --loss dpo, dpo-logits and grpo compare with. none: no "
-                  "reference, or one whose log-probabilities were computed before the training. "
-                  "copy: a second model. adapter-off: the model without its adapter (default: "
-                  "dpo, dpo-logits: adapter-off with --peft, else copy; grpo: none)"});
-  command.option("--prompt", options.prompt,
-                 {"N",
-                  "tokens at the start of each sequence that --loss tiles, dpo and grpo do "
-                  "not score (default: 0)"});
+  command.option(
+      "--reference", options.reference,
+      {"none|copy|adapter-off",
+       "whose log-probabilities --loss dpo, dpo-logits, dpo-swift and grpo compare with. none: no "
+       "reference, or one whose log-probabilities were computed before the training. "
+       "copy: a second model. adapter-off: the model without its adapter (default: "
+       "dpo, dpo-logits, dpo-swift: adapter-off with --peft, else copy; grpo: none)"});
+  command.option(
+      "--prompt", options.prompt,
+      {"N",
+       "tokens at the start of each sequence that --loss tiles, dpo, dpo-swift, grpo and kept do "
+       "not score (default: 0)"});
   command.option(
       "--float8", options.float8,
       {"tensorwise|rowwise",

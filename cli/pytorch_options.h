@@ -17,6 +17,7 @@ struct PytorchOptions {
       activation_offloading;
   std::optional<std::string> expert_load;  ///< of torchtitan's mixtures: cli/expert_load.h
   std::optional<std::int64_t> prompt;      ///< tokens
+  std::optional<std::int64_t> eval_batch;  ///< of a file, for simulate's --phases alone
   FineTuningOptions fine_tuning;
   bool by_trainer = false;  ///< a file says that transformers' Trainer makes the optimizer
   std::optional<std::string> allocator;  ///< of simulate and plan alone: cli/allocator_option.h

@@ -263,15 +263,11 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
                            .config = std::move(config)};
   follow_export(question, scenario);
   const bool casts_frozen = casts_frozen_weights(question.sharding, question.place);
-  FineTuningOptions tuned = question.pytorch.fine_tuning;
-  if (casts_frozen) {
-    if (tuned.base_dtype && tuned.base_dtype != "float32")
-      scenario.training.assumed.push_back(
-          fmt::format("frozen weights are float32, as accelerate before 1.13 makes them under "
-                      "FSDP2, and are not loaded in {} before",
-                      *tuned.base_dtype));
-    tuned.base_dtype = "float32";
-  }
+  scenario.eval_batch = question.pytorch.eval_batch.value_or(0);
+  const FineTuningOptions& tuned = question.pytorch.fine_tuning;
+  if (casts_frozen)
+    scenario.training.assumed.emplace_back(
+        "frozen weights become float32, as accelerate before 1.13 makes them under FSDP2");
   auto tuning = fine_tuning_of(tuned, question.job, scenario.model, scenario.config,
                                scenario.training.assumed);
   check_versions(question, casts_frozen, tuning);
@@ -319,38 +315,51 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
 
 namespace {
 
+bool of_trl(const eager::TrainingSetup& setup) {
+  return setup.model.loss == eager::LanguageLoss::tiled;
+}
+
 /// Whether several processes load with device_map=None, so that DDP's model comes from the host:
 /// TRL's trainers, and scripts that accelerate or the Trainer starts. Other tools name the GPU.
 bool loads_on_host(const eager::TrainingSetup& setup, const ShardingOptions& sharding) {
   if (!std::holds_alternative<eager::ddp::Options>(setup.runtime)) return false;
   if (!setup.fine_tuning || setup.fine_tuning->quantization) return false;
   const bool script = (sharding.accelerate || sharding.training_arguments) && !sharding.recipe;
-  return script || setup.model.loss == eager::LanguageLoss::tiled;
+  return script || of_trl(setup);
+}
+
+/// A whole model whose weights go straight to the device. `loaded` is their dtype then.
+void load_to_device(PytorchScenario& scenario, Model loaded, bool automatic_map) {
+  eager::TrainingSetup& setup = scenario.training.setup;
+  eager::FineTuningSetup tuning;
+  tuning.trainable_dtype = setup.trainable_dtype;
+  if (scenario.model.dtype != loaded.dtype) tuning.trainable_dtype = scenario.model.dtype;
+  tuning.base = std::make_shared<const Model>(std::move(loaded));
+  tuning.automatic_map = automatic_map;
+  eager::set_fine_tuning(std::move(tuning), setup);
 }
 
 }  // namespace
 
-void place_loading(PytorchScenario& scenario, const ShardingOptions& sharding) {
+void place_loading(PytorchScenario& scenario, const ShardingOptions& sharding,
+                   const FineTuningOptions& dtypes) {
   eager::TrainingSetup& setup = scenario.training.setup;
-  const bool of_trl = setup.model.loss == eager::LanguageLoss::tiled;
   const bool plain = setup.world == 1 && std::holds_alternative<eager::PlainSetup>(setup.runtime);
+  const bool ddp = std::holds_alternative<eager::ddp::Options>(setup.runtime);
   const bool float8 = setup.float8.recipe != eager::parallel::Float8Recipe::none;
   if (loads_on_host(setup, sharding)) {
     setup.fine_tuning->from_pretrained = false;
     setup.made_on = eager::Device::cpu;
   }
-  if (!of_trl || !plain || float8) return;
-  if (setup.fine_tuning) {
-    setup.fine_tuning->automatic_map = true;
-    return;
+  if (float8) return;
+  if (of_trl(setup)) {
+    if (plain && setup.fine_tuning)
+      setup.fine_tuning->automatic_map = true;
+    else if (plain)
+      load_to_device(scenario, scenario.model, true);
+  } else if (sharding.recipe && !setup.fine_tuning && (plain || ddp)) {
+    load_to_device(scenario, as_loaded(dtypes, scenario.config, scenario.model), false);
   }
-  const auto base = std::make_shared<Model>(scenario.model);
-  for (Parameter& parameter : base->parameters)
-    if (setup.trainable_dtype && parameter.trainable) parameter.dtype = *setup.trainable_dtype;
-  eager::FineTuningSetup tuning;
-  tuning.base = base;
-  tuning.automatic_map = true;
-  eager::set_fine_tuning(std::move(tuning), setup);
 }
 
 const Model& base_of(const PytorchScenario& scenario) {

@@ -29,6 +29,7 @@ struct PytorchScenario {
   Model model;       ///< as it is trained: with adapters, where there are any
   JsonValue config;  ///< the config.json that it was made from
   planner::PytorchTraining training;
+  std::int64_t eval_batch = 0;  ///< of phases_of
 };
 
 /// Compute capability of the profile's devices. Throws Error for a profile that is no GPU's.
@@ -45,9 +46,12 @@ const Model& base_of(const PytorchScenario& scenario);
 PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& question);
 
 /// TRL's trainers load on one device by device_map="auto": all weights out of one block. Under DDP
-/// they and plain scripts load on the host. Changes nothing else. Source: TRL 1.16,
-/// trainer/utils.py (create_model_from_path) and sft_trainer.py; transformers 5.24 trainer.py.
-void place_loading(PytorchScenario& scenario, const ShardingOptions& sharding);
+/// they and plain scripts load on the host. Tools whose file was given name the device, and cast
+/// what trains there. Changes nothing else. Source: TRL 1.16, trainer/utils.py
+/// (create_model_from_path) and sft_trainer.py; transformers 5.24 trainer.py; LLaMA-Factory 0.9.5,
+/// hparams/parser.py and model/adapter.py; ms-swift 4.6, model/utils.py (get_default_device_map).
+void place_loading(PytorchScenario& scenario, const ShardingOptions& sharding,
+                   const FineTuningOptions& dtypes);
 
 /// Of set-up, the first two steps and the steady one.
 Schedule schedule_of(const PytorchScenario& scenario);

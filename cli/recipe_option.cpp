@@ -93,19 +93,6 @@ void take_loop(const Recipe::OwnLoop& loop, const JobSettings& settings) {
   if (!loop.pipeline_stages.empty()) fill_unset(job.pipeline_stages, loop.pipeline_stages);
 }
 
-/// The Trainer's arguments, which an option that names a runtime makes say the loop alone.
-void take_training_arguments(const ConfigFile& file, const Recipe& recipe,
-                             const JobSettings& settings) {
-  if (settings.sharding.runtime || settings.sharding.deepspeed) {
-    const bool bf16 = recipe.training_arguments.get("bf16").truthy();
-    if (bf16 || recipe.training_arguments.get("fp16").truthy())
-      fill_unset(settings.job.precision, bf16 ? "bf16_mixed" : "fp16_mixed");
-  }
-  settings.sharding.recipe = ConfigFile{.path = file.path,
-                                        .kind = ConfigKind::training_arguments,
-                                        .text = json_text(recipe.training_arguments)};
-}
-
 /// The model_type of the config.json; "" where there is no such file, as for an exported model.
 std::string family_of(const JobOptions& job) {
   if (!job.model && !job.job) return {};
@@ -115,6 +102,29 @@ std::string family_of(const JobOptions& job) {
   const JsonValue value = JsonValue::read_file(config, DuplicateKeys::last_wins);
   const auto family = value.is_object() ? value.find("model_type") : std::nullopt;
   return family ? family->string() : std::string();
+}
+
+/// Gemma 4's layers pass keys and values to each other: no reentrant checkpoints. Source: axolotl
+/// 0.19, utils/config/__init__.py, normalize_config.
+ConfigValue arguments_for(const std::string& family, const Recipe& recipe) {
+  ConfigValue arguments = recipe.training_arguments;
+  if (family.starts_with("gemma4"))
+    arguments.set("gradient_checkpointing_kwargs", ConfigValue::dict({{"use_reentrant", false}}));
+  return arguments;
+}
+
+/// The Trainer's arguments, which an option that names a runtime makes say the loop alone.
+void take_training_arguments(const ConfigFile& file, const Recipe& recipe,
+                             const JobSettings& settings) {
+  if (settings.sharding.runtime || settings.sharding.deepspeed) {
+    const bool bf16 = recipe.training_arguments.get("bf16").truthy();
+    if (bf16 || recipe.training_arguments.get("fp16").truthy())
+      fill_unset(settings.job.precision, bf16 ? "bf16_mixed" : "fp16_mixed");
+  }
+  settings.sharding.recipe =
+      ConfigFile{.path = file.path,
+                 .kind = ConfigKind::training_arguments,
+                 .text = json_text(arguments_for(family_of(settings.job), recipe))};
 }
 
 /// A tool may turn Liger on for some families only (Recipe::liger_families).

@@ -199,7 +199,7 @@ ExitCode run_pytorch(SimulateOptions& options) {
   if (options.sharding.choice)
     take_place(scenario, *options.sharding.choice, hardware.profile);
   else
-    place_loading(scenario, options.sharding);
+    place_loading(scenario, options.sharding, options.pytorch.fine_tuning);
   planner::PytorchTraining& training = scenario.training;
   training.allocator = allocator_settings(options.pytorch.allocator, training.assumed);
   Prediction prediction = predict(scenario, hardware.profile);
@@ -210,7 +210,8 @@ ExitCode run_pytorch(SimulateOptions& options) {
                prediction.summary.tokens_per_s};
   std::vector<planner::PhaseMemory> phases;
   if (options.phases)
-    phases = planner::phases_of(training, scenario.model, scenario.config, hardware.profile);
+    phases = planner::phases_of(training, scenario.model, scenario.config, hardware.profile,
+                                scenario.eval_batch);
   if (options.folder) {
     const RunFolder folder{*options.folder};
     const int world = training.setup.world;

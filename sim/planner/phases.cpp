@@ -39,12 +39,13 @@ struct SavedState {
 class Phases {
  public:
   Phases(const PytorchTraining& training, const Model& model, const JsonValue& config,
-         const HardwareProfile& profile)
+         const HardwareProfile& profile, std::int64_t eval_batch)
       : training_(training),
         profile_(profile),
         setup_(training.setup),
         model_(model),
         config_(config),
+        eval_batch_(eval_batch),
         ranks_(ranks_of_node(profile, training.setup.world)),
         play_({.session = training.setup.session,
                .device = eager::kernel_device(training.setup.session.compute_capability),
@@ -61,7 +62,7 @@ class Phases {
         if (save()) save_optimizer();
       }
       if (!states.empty()) {
-        Phases next(training_, model_, config_, profile_);
+        Phases next(training_, model_, config_, profile_, eval_batch_);
         phases_.push_back(next.resumed(states));
       }
     } catch (const MemoryPlay::OutOfMemoryStop&) {
@@ -135,7 +136,7 @@ class Phases {
   void evaluate() {
     begin("evaluate");
     eager::set_training(run_->model().module(), false);
-    std::optional<eager::Tensor> logits = eager::evaluate(play_.session(), *run_);
+    std::optional<eager::Tensor> logits = eager::evaluate(play_.session(), *run_, eval_batch_);
     end("evaluate", {});
     logits.reset();
     eager::set_training(run_->model().module(), true);
@@ -229,6 +230,7 @@ class Phases {
   const eager::TrainingSetup& setup_;
   const Model& model_;
   const JsonValue& config_;
+  std::int64_t eval_batch_;
   int ranks_;
   MemoryPlay play_;
   std::unique_ptr<eager::TrainingRun> run_;
@@ -239,8 +241,9 @@ class Phases {
 }  // namespace
 
 std::vector<PhaseMemory> phases_of(const PytorchTraining& training, const Model& model,
-                                   const JsonValue& config, const HardwareProfile& profile) {
-  return Phases(training, model, config, profile).all();
+                                   const JsonValue& config, const HardwareProfile& profile,
+                                   std::int64_t eval_batch) {
+  return Phases(training, model, config, profile, eval_batch).all();
 }
 
 }  // namespace shardscope::planner

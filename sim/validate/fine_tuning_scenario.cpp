@@ -443,14 +443,14 @@ Runtime runtime_of(const FineTuningRow& row, const FineTuningStack& stack) {
   return stack.flattens || holds(row.strategy, "FSDP1") ? Runtime::fsdp1 : Runtime::fsdp2;
 }
 
-eager::OptimizerSettings optimizer_of(const FineTuningRow& row) {
+eager::OptimizerSettings optimizer_of(const FineTuningRow& row, bool by_trainer) {
   eager::OptimizerSettings optimizer;
   optimizer.rule = eager::OptimizerRule::adamw;
   const std::string& name = row.optimizer;
   const bool paged = holds(name, "aged");  // PagedAdamW, paged_adamw_8bit
   if (holds(name, "8bit") || holds(name, "bnb") || paged)
-    optimizer.bitsandbytes =
-        eager::BitsAndBytesOptimizer{.bits = holds(name, "8bit") ? 8 : 32, .paged = paged};
+    optimizer.bitsandbytes = eager::BitsAndBytesOptimizer{
+        .bits = holds(name, "8bit") ? 8 : 32, .paged = paged, .embeddings_in_float = by_trainer};
   else if (holds(name, "fused"))
     optimizer.implementation = eager::OptimizerImplementation::fused;
   return optimizer;
@@ -688,7 +688,7 @@ class Builder {
     loop.scales_loss = stack_.unsloth && in_float16(row_);
     loop.holds_logits = stack_.holds_logits && !is_of(row_, stack_.longest_first_part);
     loop.drops_logits = stack_.drops_logits;
-    loop.optimizer = optimizer_of(row_);
+    loop.optimizer = optimizer_of(row_, stack_.by_trainer);
     loop.optimizer.denominator_apart = stack_.old_adamw;
     if (stack_.fused_adamw && !loop.optimizer.bitsandbytes)
       loop.optimizer.implementation = eager::OptimizerImplementation::fused;

@@ -64,6 +64,7 @@ constexpr std::array<FineTuningStack, 12> stacks{
       // DeepSpeed's engine casts those of GPTQ.
       .adapter_of_quantized = Dtype::bfloat16,
       .casts_adapters_alone = true,
+      .by_trainer = true,
       .loss = eager::LanguageLoss::copied,
       .flattens = true,
       .full_by_deepspeed = true,
@@ -83,7 +84,8 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .document = "examples/sft and method_comparison",
       .adalora_rank = 64,                       // method_comparison/MetaMathQA/experiments/adalora
       .adapter_of_quantized = Dtype::bfloat16,  // SFTTrainer casts them
-      .loss = eager::LanguageLoss::floated,     // the pages on FSDP and DeepSpeed: April 2024
+      .by_trainer = true,
+      .loss = eager::LanguageLoss::floated,  // the pages on FSDP and DeepSpeed: April 2024
       .recent_part = "method_comparison",
       // MetaMathQA in Llama 3's tokens. Files of results at 5d602fdb: "tokens / sec" times "train
       // time" by "train samples", 7,206 * 29.4 s / 1,000.
@@ -99,6 +101,7 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .document = "swift/arguments: lora_rank 8, all-linear",
       .adalora_rank = 12,  // adalora_init_r
       .dropout = 0.05,
+      .by_trainer = true,
       .checkpointed_part = "multi-gpu/fsdp2_lora/",
       .double_quantization = true,
       .micro_batches = 16,
@@ -107,6 +110,7 @@ constexpr std::array<FineTuningStack, 12> stacks{
      {.repository = "axolotl-ai-cloud/axolotl",
       .document = "examples, lora_target_linear",
       .dropout = 0.05,
+      .by_trainer = true,
       .double_quantization = true,
       .storage = Dtype::bfloat16,
       .flash_for_eager = true,      // gpt-oss: attn_implementation, FlashAttention 3 of the Hub
@@ -149,6 +153,7 @@ constexpr std::array<FineTuningStack, 12> stacks{
      {.repository = "unslothai/notebooks",
       .document = "unsloth 2026.8.11: r 16 on all linear layers, xformers",
       .rank = 16,
+      .by_trainer = true,
       .model = unsloth_form,
       .double_quantization = true,
       .expandable_segments = true,  // unsloth/__init__.py, from spring 2024 on
@@ -157,6 +162,7 @@ constexpr std::array<FineTuningStack, 12> stacks{
      {.repository = "unslothai/unsloth",
       .document = "README.md: r 32 on all linear layers",
       .rank = 32,
+      .by_trainer = true,
       .model = unsloth_form,
       .double_quantization = true,
       .expandable_segments = true,

@@ -805,11 +805,14 @@ TEST_F(Pytorch, FilesOfTrlAndAccelerateTakeWhatTheyTookOnFourRanks) {
     const auto number = [&](const char* key) { return row[key].get<std::int64_t>(); };
     const std::string trainer = row["trainer"];
     workplace_.write("config.json", row["config"].dump());
-    std::string keys =
-        "model_name_or_path: m\ndtype: float32\nbf16: true\nsave_strategy: \"no\"\n"
-        "per_device_train_batch_size: 2\ngradient_accumulation_steps: 1\n";
+    std::string keys = "model_name_or_path: m\ndtype: " + row["dtype"].get<std::string>() +
+                       "\nbf16: true\nsave_strategy: \"no\"\n"
+                       "per_device_train_batch_size: 2\ngradient_accumulation_steps: 1\n";
     if (number("lora") != 0)
       keys += "use_peft: true\nlora_r: 16\nlora_dropout: 0.05\nlora_target_modules: all-linear\n";
+    if (row.contains("storage"))
+      keys +=
+          "load_in_4bit: true\nbnb_4bit_quant_storage: " + row["storage"].get<std::string>() + "\n";
     std::string options;
     if (trainer == "grpo") {
       keys += "max_completion_length: 192\nnum_generations: 2\n";

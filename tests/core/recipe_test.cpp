@@ -375,6 +375,43 @@ TEST(SwiftRecipe, ReadsTheCommandLineOfAScript) {
   EXPECT_TRUE(recipe.findings.empty()) << recipe.findings.front().key;
 }
 
+// get_use_logits_to_keep of trainers/mixin.py; DPOConfig's disable_dropout.
+TEST(SwiftRecipe, MakesNoLogitsOfPrompts) {
+  const auto of = [](const std::string& rest) {
+    return read_recipe(written(ConfigKind::ms_swift, "swift " + rest + "\n", "run.sh"));
+  };
+  EXPECT_EQ(of("sft --model m --max_length 64").loss, "kept");
+  EXPECT_EQ(of("sft --model m --max_length 64 --use_logits_to_keep false").loss, "");
+  const Recipe adapted = of("rlhf --rlhf_type dpo --model m --beta 0.1 --rpo_alpha 0.1");
+  EXPECT_EQ(adapted.loss, "dpo-swift");
+  EXPECT_EQ(adapted.reference, "adapter-off");
+  EXPECT_EQ(adapted.adapter.get("lora_dropout"), ConfigValue(0.0));
+  EXPECT_TRUE(adapted.findings.empty()) << adapted.findings.front().key;
+  EXPECT_EQ(of("rlhf --rlhf_type dpo --model m --tuner_type full").reference, "copy");
+  EXPECT_EQ(complaint_of([&] { of("rlhf --rlhf_type kto --model m"); }),
+            "run.sh:1: rlhf_type: kto is not modelled; supervised fine-tuning and dpo are");
+}
+
+// _fix_gradient_checkpointing of trainers/mixin.py: not under DDP. axolotl's normalize_config.
+// LLaMA-Factory's use_reentrant_gc.
+TEST(Recipe, AsksForReentrantCheckpoints) {
+  const auto reentrant = [](const Recipe& recipe) {
+    return recipe.training_arguments.get("gradient_checkpointing_kwargs")
+        .get("use_reentrant")
+        .truthy();
+  };
+  const auto swift = [&](const std::string& rest) {
+    return reentrant(read_recipe(written(ConfigKind::ms_swift, rest + "\n", "run.sh")));
+  };
+  EXPECT_TRUE(swift("swift sft --model m"));
+  EXPECT_FALSE(swift("NPROC_PER_NODE=4 swift sft --model m"));
+  EXPECT_TRUE(swift("NPROC_PER_NODE=4 swift sft --model m --deepspeed zero2"));
+  const std::string axolotl = "base_model: m\nmicro_batch_size: 1\ngradient_checkpointing: true\n";
+  EXPECT_TRUE(reentrant(read(ConfigKind::axolotl, axolotl)));
+  EXPECT_FALSE(reentrant(read(
+      ConfigKind::axolotl, axolotl + "gradient_checkpointing_kwargs:\n  use_reentrant: false\n")));
+}
+
 TEST(SwiftRecipe, NamesTheLineOfAScript) {
   EXPECT_EQ(
       complaint_of([] {

@@ -297,7 +297,9 @@ void set_checkpointing(Keys& keys, ConfigValue& arguments) {
     keys.warn("gradient_checkpointing", "not-modelled",
               "is not modelled: checkpoints in host memory need less device memory", {});
   arguments.set("gradient_checkpointing", given.truthy());
-  if (options.is_dict()) arguments.set("gradient_checkpointing_kwargs", options);
+  // utils/config/__init__.py, normalize_config.
+  const ConfigValue usual = ConfigValue::dict({{"use_reentrant", true}});
+  arguments.set("gradient_checkpointing_kwargs", options.is_dict() ? options : usual);
 }
 
 /// Keys of fsdp_config without their prefix, which is the old way of writing them.

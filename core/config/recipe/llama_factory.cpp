@@ -139,7 +139,6 @@ constexpr std::string_view no_bearing[] = {"pref_beta",
                                            "master_addr",
                                            "master_port",
                                            "enable_torch_profiler",
-                                           "use_reentrant_gc",
                                            "galore_target",
                                            "galore_rank",
                                            "galore_update_interval",
@@ -246,6 +245,9 @@ Recipe read_llama_factory(const ConfigValue& value, const std::string& file) {
     recipe.trainable_dtype = Dtype::float32;
   const bool checkpoints = !keys.flag("disable_gradient_checkpointing", false);
   arguments.set("gradient_checkpointing", checkpoints);
+  // model/model_utils/checkpointing.py: not under FSDP2.
+  arguments.set("gradient_checkpointing_kwargs",
+                ConfigValue::dict({{"use_reentrant", keys.flag("use_reentrant_gc", true)}}));
   recipe.prepares_for_kbit = false;
   if (keys.flag("upcast_layernorm", false))
     keys.warn("upcast_layernorm", "not-modelled",

@@ -23,7 +23,6 @@ constexpr LeftOut left_out[] = {
     {"optimizer", "an optimizer of ms-swift's own is not modelled"},
     {"sequence_parallel_size", "sequence parallelism is not modelled here"},
     {"padding_free", "batches without padding hold fewer tokens than is predicted"},
-    {"use_logits_to_keep", "logits of the kept tokens need less memory than is predicted"},
     {"device_map", "a model spread over devices is not modelled"},
     {"rope_scaling", "other frequencies need no other memory"},
     {"adapters", "an adapter of earlier is taken as a new one"},
@@ -121,10 +120,33 @@ constexpr std::string_view no_bearing[] = {"model_type",
                                            "metric",
                                            "use_ray"};
 
-void refuse_other_trainings(Keys& keys) {
-  if (keys.has("rlhf_type"))
-    throw keys.error("rlhf_type", "preference training is not modelled",
-                     "supervised fine-tuning is; a DPO step needs more memory than its SFT");
+bool is_preference(Keys& keys) {
+  const std::string type = keys.text("rlhf_type", "");
+  if (type.empty() || type == "dpo") return !type.empty();
+  throw keys.error("rlhf_type", fmt::format("{} is not modelled", type),
+                   "supervised fine-tuning and dpo are");
+}
+
+/// rlhf_trainers/dpo_trainer.py and arguments/rlhf_args.py. Which losses of the pairs are chosen
+/// matters little: all are made of sums of log-probabilities.
+void read_preference(Keys& keys, bool lora, Recipe& recipe) {
+  recipe.reference = lora ? "adapter-off" : "copy";
+  for (const char* key : {"loss_type", "beta", "rpo_alpha", "ld_alpha", "label_smoothing",
+                          "loss_weights", "f_divergence_type"})
+    keys.take(key);
+  if (keys.has("ref_model"))
+    keys.warn("ref_model", "not-modelled",
+              "another model as reference is not modelled: it is taken to be the model itself", {});
+  keys.take("ref_model");
+}
+
+/// trainers/mixin.py, get_use_logits_to_keep: text models make no logits of prompts.
+void read_loss(Keys& keys, bool prefers, Recipe& recipe) {
+  const bool keeps = keys.flag("use_logits_to_keep", true);
+  if (prefers || keeps) recipe.loss = prefers ? "dpo-swift" : "kept";
+  if (!keeps) recipe.prompt = 0;
+  if (keeps)
+    recipe.assumed.emplace_back("answers from the first token on (--prompt takes some away)");
 }
 
 bool uses_lora(Keys& keys) {
@@ -136,10 +158,11 @@ bool uses_lora(Keys& keys) {
                    fmt::format("{} is not modelled", type), "lora and full are");
 }
 
-void read_adapter(Keys& keys, bool uses, Recipe& recipe) {
+/// DPOConfig's disable_dropout takes the adapter's dropout away, too.
+void read_adapter(Keys& keys, bool uses, bool drops, Recipe& recipe) {
   LoraArguments lora{.rank = keys.count("lora_rank", 8),
                      .alpha = keys.number("lora_alpha", 32),
-                     .dropout = keys.number("lora_dropout", 0.05),
+                     .dropout = drops * keys.number("lora_dropout", 0.05),
                      .targets = keys.names("target_modules"),
                      .modules_to_save = keys.names("modules_to_save"),
                      .rank_stabilized = keys.flag("use_rslora", false),
@@ -189,8 +212,8 @@ ConfigValue own_deepspeed(int stage, bool offloads) {
                                : R"({"allgather_partitions": true, "allgather_bucket_size": 2e8,
         "overlap_comm": false, "reduce_scatter": true, "reduce_bucket_size": 2e8,
         "contiguous_gradients": true})";
-  for (const ConfigValue::Entry& entry : read_json(more, "swift/config").entries())
-    zero.set(entry.key, entry.value);
+  const ConfigValue stated = read_json(more, "swift/config");
+  for (const ConfigValue::Entry& entry : stated.entries()) zero.set(entry.key, entry.value);
   ConfigValue config = read_json(R"({"fp16": {"enabled": "auto", "loss_scale": 0,
       "loss_scale_window": 1000, "initial_scale_power": 16, "hysteresis": 2,
       "min_loss_scale": 1}, "bf16": {"enabled": "auto"}, "gradient_accumulation_steps": "auto",
@@ -224,14 +247,16 @@ void take_own_files(ConfigValue& arguments) {
 
 Recipe read_ms_swift(const ConfigValue& value, const std::string& file) {
   Keys keys(value, file);
-  refuse_other_trainings(keys);
+  const bool prefers = is_preference(keys);
   Recipe recipe;
   recipe.model = keys.text("model", "");
   const bool lora = uses_lora(keys);
   const std::string dtype = keys.text("torch_dtype", "");
   if (!dtype.empty()) recipe.base_dtype = parse_dtype(dtype, file + ": torch_dtype");
   recipe.quantization = quantization_of(keys, dtype.empty() ? "bfloat16" : dtype);
-  read_adapter(keys, lora, recipe);
+  read_adapter(keys, lora, !prefers, recipe);
+  if (prefers) read_preference(keys, lora, recipe);
+  read_loss(keys, prefers, recipe);
   if (keys.has("max_length")) recipe.length = keys.count("max_length", 1);
   if (!keys.flag("packing", false))
     recipe.assumed.emplace_back("every sequence has max_length tokens");
@@ -245,11 +270,18 @@ Recipe read_ms_swift(const ConfigValue& value, const std::string& file) {
   const std::int64_t batch = keys.count("per_device_train_batch_size", 1);
   const std::int64_t ranks = recipe.world.value_or(1);
   arguments.set("per_device_train_batch_size", batch);
+  if (!arguments.has("per_device_eval_batch_size"))
+    arguments.set("per_device_eval_batch_size", std::int64_t{1});
   arguments.set("gradient_accumulation_steps",
                 keys.count("gradient_accumulation_steps",
                            std::max<std::int64_t>(
                                1, (sequences_per_step + batch * ranks - 1) / (batch * ranks))));
   arguments.set("gradient_checkpointing", keys.flag("gradient_checkpointing", true));
+  // trainers/mixin.py, _fix_gradient_checkpointing.
+  const bool ddp =
+      ranks > 1 && arguments.get("deepspeed").is_null() && arguments.get("fsdp").is_null();
+  if (arguments.get("gradient_checkpointing_kwargs").get("use_reentrant").is_null())
+    arguments.set("gradient_checkpointing_kwargs", ConfigValue::dict({{"use_reentrant", !ddp}}));
   // fp16 and bf16 follow torch_dtype.
   const bool half = dtype == "float16" || dtype == "float32";
   if (!arguments.has("bf16")) arguments.set("bf16", !half && !arguments.get("fp16").truthy());

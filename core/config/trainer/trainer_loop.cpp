@@ -44,8 +44,12 @@ class LoopReader {
     read_liger();
     for (const std::string_view key : not_simulated)
       if (differs(key)) loop_.unused.emplace_back(key);
-    if (argument("eval_strategy").is_string() && !argument("eval_strategy").is("no"))
+    if (argument("eval_strategy").is_string() && !argument("eval_strategy").is("no")) {
       loop_.unused.emplace_back("eval_strategy");
+      if (const ConfigValue batch = argument("per_device_eval_batch_size");
+          batch.is_integer() && batch.integer() > 0)
+        loop_.eval_batch = batch.integer();
+    }
     return std::move(loop_);
   }
 
@@ -125,7 +129,7 @@ class LoopReader {
                     "write a whole number");
       loop_.checkpoint_every = every.integer();
     }
-    if (options.get("use_reentrant").truthy()) loop_.unused.push_back(name + ".use_reentrant");
+    loop_.reentrant = options.get("use_reentrant").truthy();
   }
 
   /// Keyword arguments of apply_liger_kernel_to_*; all but cross_entropy are on unless given.

@@ -21,6 +21,8 @@ struct TrainerLoop {
   std::string implementation;         ///< torch.optim's: "foreach" or "fused"; else empty
   std::string liger;                  ///< Liger's kernels: "on" or their names; empty: none
   std::int64_t checkpoint_every = 0;  ///< every so many blocks are checkpointed; 0: none
+  std::int64_t eval_batch = 0;        ///< sequences of an evaluation; 0: there is none
+  bool reentrant = false;             ///< use_reentrant of these checkpoints
   bool uses_deepspeed = false;        ///< whose file says clipping and optimizer
   std::vector<std::string> defaults;  ///< what was not given: "batch 8"
   std::vector<std::string> unused;    ///< given keys that change a step and are not simulated

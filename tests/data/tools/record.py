@@ -38,6 +38,12 @@ class Peaks(transformers.TrainerCallback):
     def on_step_end(self, *given, **named):
         note("step")
 
+    def on_evaluate(self, *given, **named):
+        note("evaluate")
+
+    def on_save(self, *given, **named):
+        note("save")
+
 
 made = transformers.Trainer.__init__
 
@@ -76,6 +82,9 @@ def main():
     if tool == "llama_factory":
         from llamafactory.train.tuner import run_exp
         return run_exp()
+    if tool == "ms_swift_rlhf":
+        from swift.pipelines import rlhf_main
+        return rlhf_main()
     from swift.pipelines import sft_main
     return sft_main()
 

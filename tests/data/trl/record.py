@@ -14,7 +14,7 @@ os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", TRL_EXPERIMENTAL
 
 parser = argparse.ArgumentParser()
 for name, value in {"trainer": "dpo", "dtype": "float32", "out": "case.json", "folder": "trl_models",
-                    "family": "llama"}.items():
+                    "family": "llama", "storage": "uint8"}.items():
     parser.add_argument("--" + name, default=value)
 for name, value in {"batch": 2, "length": 256, "prompt": 64, "lora": 0, "rank": 16, "hidden": 256, "layers": 2,
                     "heads": 4, "kv_heads": 2, "feed_forward": 704, "vocabulary": 40000, "tied": 0, "bf16": 1,
@@ -101,7 +101,8 @@ if args.beta_percent >= 0:
     common["beta"] = args.beta_percent / 100
 if args.four_bits:
     common["model_init_kwargs"]["quantization_config"] = transformers.BitsAndBytesConfig(
-        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=getattr(torch, args.dtype))
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=getattr(torch, args.dtype),
+        bnb_4bit_quant_storage=getattr(torch, args.storage))
 
 peaks = {}
 step_peaks = []

@@ -256,6 +256,12 @@ void check_head(const ModelContext& context, const Module& head, const char* los
                .way_out = "leave it out, which needs more memory; or record a real run"});
 }
 
+/// Labels of the tokens that there are logits of: ms-swift's prepare_logits_to_keep.
+Tensor kept_labels(Session& s, const Tensor& labels, const Tensor& logits) {
+  const std::int64_t first = labels.size(1) - logits.size(1);
+  return first > 0 ? slice(s, labels, 1, first) : labels;
+}
+
 }  // namespace
 
 Module::Forward causal_language_forward(const Context& context, const Module&) {
@@ -288,8 +294,8 @@ Module::Forward causal_language_forward(const Context& context, const Module&) {
       return chunked_logits(s, module, base[0], settings.logit_chunks);
     Tensor logits;
     {
-      // slice_logits_to_keep keeps all.
-      const Tensor hidden = alias(s, base[0]);
+      const std::int64_t first = settings.first_logit;
+      const Tensor hidden = first > 0 ? slice(s, base[0], 1, first) : alias(s, base[0]);
       logits = call_one(s, module.child("lm_head"), {hidden});
     }
     if (!context->config.lacks("logits_scaling")) logits = div(s, logits, any_factor);
@@ -307,7 +313,7 @@ Module::Forward causal_language_forward(const Context& context, const Module&) {
                  ? loss_of_parts(s, logits, given.labels, settings.logit_chunks)
              : floated || settings.loss == LanguageLoss::copied
                  ? copied_language_loss(s, logits, given.labels)
-                 : causal_language_loss(s, logits, given.labels);
+                 : causal_language_loss(s, logits, kept_labels(s, given.labels, logits));
     return root_outputs(std::move(loss), std::move(logits), base);
   };
 }

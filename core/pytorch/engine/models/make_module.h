@@ -58,6 +58,8 @@ struct ModelSettings {
   /// Without labels: logits in as many parts along the sequence, which take the place of one output
   /// (torchtune's set_num_output_chunks). 0: whole.
   int logit_chunks = 0;
+  /// logits_to_keep: logits are made of tokens from this one on, and labels are cut to them.
+  std::int64_t first_logit = 0;
   /// Of litgpt's GPT: logits in parts of so many tokens (lm_head_chunk_size). 0: whole.
   std::int64_t logit_chunk_tokens = 0;
   bool dropout = true;  ///< false: as if the config's probabilities were 0

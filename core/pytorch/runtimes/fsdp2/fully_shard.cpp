@@ -228,6 +228,13 @@ void FullySharded::reset_sharded_params() {
       for (const auto& parameter : group->parameters()) parameter->reset_sharded_param(s_);
 }
 
+void FullySharded::reset_sharded_params(const Module& module) {
+  const State* const state = state_of(module);
+  if (state == nullptr) return;
+  for (const auto& group : state->groups())
+    for (const auto& parameter : group->parameters()) parameter->reset_sharded_param(s_);
+}
+
 State& FullySharded::state_at(Module& module) const {
   if (State* state = state_of(module)) return *state;
   throw Refusal("ValueError", {.where = module.name,

@@ -46,6 +46,8 @@ class FullySharded final : public ShardedParameters {
 
   /// What FSDPModule._apply does after to_empty() and the like: the shards may be other tensors.
   void reset_sharded_params();
+  /// The same for one module's groups.
+  void reset_sharded_params(const Module& module);
 
   // The methods of FSDPModule. They go for all modules below, where not said otherwise.
   void set_requires_gradient_sync(Module& module, bool on);

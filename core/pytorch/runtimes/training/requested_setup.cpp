@@ -139,6 +139,11 @@ void set_fine_tuning(FineTuningSetup tuning, TrainingSetup& setup) {
     setup.made_on = Device::cuda;
     setup.loads_from_rank_0 = false;
   }
+  // PEFT's adapters are float32 beside a base in bfloat16, and nothing around the model casts them.
+  // Source: peft 0.21.2, tuners/tuners_utils.py (cast_adapter_dtype).
+  const bool unsharded = std::holds_alternative<ddp::Options>(setup.runtime) ||
+                         std::holds_alternative<PlainSetup>(setup.runtime);
+  if (unsharded && tuning.adapter) setup.trainable_dtype.reset();
   // DeepSpeed casts nothing of a model that zero.Init made: adapters stay as PEFT made them. Before
   // 2026 it did. Source: deepspeedai/DeepSpeed pull request 8066; 0.19.8 engine.py,
   // _cast_module_mixed_precision.
@@ -157,16 +162,20 @@ CheckpointChoice parse_checkpoint_choice(std::string_view text, std::string_view
   if (text == "none") return {};
   if (text == "full") return {.every = 1};
   if (text == "selective") return {.every = 1, .selective = true};
-  constexpr std::string_view prefix = "every:";
-  int every = 0;
-  if (text.starts_with(prefix)) {
+  if (text == "reentrant") return {.every = 1, .reentrant = true};
+  for (const std::string_view prefix : {"every:", "reentrant:"}) {
+    if (!text.starts_with(prefix)) continue;
+    int every = 0;
     const char* end = text.data() + text.size();
     const auto read = std::from_chars(text.data() + prefix.size(), end, every);
-    if (read.ec == std::errc() && read.ptr == end && every >= 1) return {.every = every};
+    if (read.ec == std::errc() && read.ptr == end && every >= 1)
+      return {.every = every, .reentrant = prefix.starts_with("reentrant")};
   }
-  throw Error({.where = std::string(where),
-               .what = fmt::format("\"{}\" is none of none, full, every:K, selective", text),
-               .way_out = "every:2 checkpoints every second block"});
+  throw Error(
+      {.where = std::string(where),
+       .what = fmt::format(
+           "\"{}\" is none of none, full, every:K, selective, reentrant, reentrant:K", text),
+       .way_out = "every:2 checkpoints every second block"});
 }
 
 CheckpointSetup checkpointing_of(const shardscope::Model& model, const CheckpointChoice& choice) {
@@ -176,6 +185,7 @@ CheckpointSetup checkpointing_of(const shardscope::Model& model, const Checkpoin
     if (choice.every > 0 && is_block(model, module) && number++ % choice.every == 0)
       setup.modules.push_back(module.name);
   if (choice.selective) setup.options.saves = every_second_product();
+  setup.options.reentrant = choice.reentrant;
   return setup;
 }
 
@@ -185,6 +195,7 @@ void set_checkpointing(const CheckpointChoice& choice, FineTuningSetup& tuning) 
                  .what = "transformers checkpoints whole blocks",
                  .way_out = "give full, every:K or none"});
   tuning.checkpointed_layers = checkpointing_of(*tuning.base, choice).modules;
+  tuning.checkpointing.reentrant = choice.reentrant;
   tuning.input_gradients = !tuning.checkpointed_layers.empty();
 }
 

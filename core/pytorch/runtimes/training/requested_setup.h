@@ -21,9 +21,10 @@ void set_fine_tuning(FineTuningSetup tuning, TrainingSetup& setup);
 struct CheckpointChoice {
   int every = 0;           ///< k: every k-th block from the first on; 0: none
   bool selective = false;  ///< what attention and every second aten.mm return is kept
+  bool reentrant = false;  ///< use_reentrant: of transformers' own checkpoints
   bool operator==(const CheckpointChoice&) const = default;
 };
-/// "none", "full", "every:K", "selective"; throws Error naming `where`.
+/// "none", "full", "every:K", "selective", "reentrant", "reentrant:K"; throws Error naming `where`.
 CheckpointChoice parse_checkpoint_choice(std::string_view text, std::string_view where);
 /// What Megatron-LM's selective checkpointing keeps: all but products of scores and values, softmax
 /// and the dropout behind it. Source: Megatron-LM core/transformer/attention.py

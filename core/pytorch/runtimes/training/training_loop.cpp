@@ -290,8 +290,9 @@ Tensors TrainingLoop::scored(Tensors outputs, int number) {
   if (settings_.loss == LossPlace::in_model) return outputs;
   Tensor logits = std::move(outputs[1]);
   outputs.clear();
-  return outputs_of_logits(s_, std::move(logits),
-                           inputs_[2 * static_cast<std::size_t>(number) + 1]);
+  const Tensor& labels = inputs_[2 * static_cast<std::size_t>(number) + 1];
+  if (settings_.scores_kept_logits) return outputs_of_kept_logits(s_, logits, labels);
+  return outputs_of_logits(s_, std::move(logits), labels);
 }
 
 void TrainingLoop::forward_and_objective(int number, const Probe& probe) {

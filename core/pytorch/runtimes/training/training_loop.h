@@ -36,6 +36,8 @@ struct TrainingSettings {
   Objective objective = Objective::next_token;
   ReferencePolicy reference = ReferencePolicy::none;
   std::int64_t prompt = 0;  ///< TiledHead::prompt
+  /// Of a preference with whole logits: ms-swift's score, of what logits there are.
+  bool scores_kept_logits = false;
   /// With the loss after the model: parts of the logits that it returns
   /// (ModelSettings::logit_chunks), each with a cross-entropy of its own. Source: torchtune,
   /// CEWithChunkedOutputLoss.

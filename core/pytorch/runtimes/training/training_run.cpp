@@ -224,14 +224,33 @@ void load_from_rank_0(Session& s, Module& root, const shardscope::Model& describ
 void fill_from_meta(Session& s, ParallelModel& model, const shardscope::Model& described,
                     const TrainingSetup& setup, const ProcessGroup& world) {
   const NoGrad no_grad(s);
+  auto* const fsdp2 = dynamic_cast<Fsdp2Model*>(&model);
   if (setup.loads_from_rank_0) {
     const auto* settings = std::get_if<Fsdp2Setup>(&setup.runtime);
     const bool offloads = settings != nullptr && settings->offload.has_value();
-    return load_from_rank_0(s, model.module(), described, world, offloads);
+    load_from_rank_0(s, model.module(), described, world, offloads);
+    // A hook of load_state_dict, of every FSDPParam.
+    if (fsdp2 != nullptr) fsdp2->sharded().reset_sharded_params();
+    return;
   }
-  auto* const fsdp2 = dynamic_cast<Fsdp2Model*>(&model);
   to_empty(s, model.module(), fsdp2 != nullptr);
   if (fsdp2 != nullptr) fsdp2->sharded().reset_sharded_params();
+}
+
+/// Module.to(dtype) of FSDPModules: each unit keeps its old shards until its last new one is there.
+/// Source: torch 2.15, FSDPModule._apply.
+void cast_shards(Session& s, Module& module, Dtype dtype, fsdp2::FullySharded& sharded) {
+  for (const Module::Child& child : module.children) cast_shards(s, *child.module, dtype, sharded);
+  for (const Module::NamedTensor& own : module.parameters)
+    if (own.tensor && own.tensor.is_floating_point() && own.tensor.dtype() != dtype)
+      own.tensor.set_data(to(s, own.tensor, dtype));
+  sharded.reset_sharded_params(module);
+}
+
+void cast_shards(Session& s, ParallelModel& model, Dtype dtype) {
+  const NoGrad no_grad(s);
+  if (auto* const fsdp2 = dynamic_cast<Fsdp2Model*>(&model))
+    cast_shards(s, model.module(), dtype, fsdp2->sharded());
 }
 
 shardscope::Model with_trainable_in(shardscope::Model model, std::optional<Dtype> dtype) {
@@ -257,7 +276,7 @@ ExportedModel::Use use_of(const shardscope::Model& model, const TrainingSetup& s
   return {.batch = setup.loop.batch,
           .sequence = setup.loop.length,
           .computes = compute_dtype(model, setup),
-          .stores = setup.trainable_dtype.value_or(model.dtype)};
+          .stores = setup.dtype_of_shards.value_or(setup.trainable_dtype.value_or(model.dtype))};
 }
 
 /// from_pretrained makes an empty model, whose weights go to the device one by one.
@@ -464,6 +483,7 @@ TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonV
   model_ = std::visit([&](const auto& runtime) { return build(building, runtime); }, setup.runtime);
   if (made_on == Device::meta && setup.made_on == Device::meta)
     fill_from_meta(s, *model_, model, setup, groups_.world());
+  if (setup.dtype_of_shards) cast_shards(s, *model_, *setup.dtype_of_shards);
   if (probe) probe(SetupMoment::wrapped);
   if (setup.loop.reference == ReferencePolicy::copy && is_wrapped(setup))
     reference_maker_ = std::make_unique<Session>(settings_of_maker(setup, Device::cpu));

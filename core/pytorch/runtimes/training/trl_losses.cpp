@@ -21,7 +21,73 @@ std::pair<Tensor, Tensor> halves(Session& s, const Tensor& tensor) {
   return {slice(s, tensor, 0, 0, half), slice(s, tensor, 0, half, 2 * half)};
 }
 
+/// Tensor.unbind() along the first dimension.
+Tensors unbind(Session& s, const Tensor& tensor) {
+  const auto split = [&](Session& in, const NodeRef& /*node*/) {
+    Tensors rows;
+    for (std::int64_t i = 0; i < tensor.size(0); ++i) rows.push_back(select(in, tensor, 0, i));
+    return rows;
+  };
+  const auto join = [](Session& in, Node& /*node*/, Tensors& gradients) -> Tensors {
+    return {stack(in, gradients)};
+  };
+  return apply_function(s, "UnbindBackward0", {tensor}, split, join);
+}
+
+/// torch.logsumexp over the last dimension. The greatest elements are taken as a sum's result.
+/// Source: ATen/native/ReduceOps.cpp, logsumexp_out_impl; FunctionsManual.cpp, logsumexp_backward.
+Tensor logsumexp(Session& s, const Tensor& self) {
+  const auto backward = [](Session& in, Node& node, Tensors& gradients) -> Tensors {
+    const Tensor shifted =
+        sub(in, node.saved(in, "self"), unsqueeze(in, node.saved(in, "result"), -1));
+    const Tensor shares = exp(in, shifted);
+    return {mul(in, unsqueeze(in, gradients[0], -1), shares)};
+  };
+  const NodeRef node = make_node(s, "LogsumexpBackward0", {&self}, backward);
+  Tensor result;
+  {
+    const NoGrad no_grad(s);
+    const Tensor greatest = sum(s, self, {-1}, true);
+    const Tensor shifted = sub(s, self, greatest);
+    mul_(s, shifted, any_beta);
+    result = sum(s, shifted, {-1});
+    add_(s, mul_(s, result, any_beta), squeeze(s, greatest, -1));
+  }
+  set_history(s, result, node);
+  if (node) {
+    node->save(s, "self", self);
+    node->save_output(s, "result", result);
+  }
+  return result;
+}
+
+Tensor selective_log_softmax(Session& s, const Tensor& logits, const Tensor& labels) {
+  Tensors rows;
+  if (logits.dtype() == Dtype::float32) {
+    constexpr int classes = 2;
+    const Tensor selected =
+        squeeze(s, gather(s, logits, classes, unsqueeze(s, labels, classes)), classes);
+    for (const Tensor& row : unbind(s, logits)) rows.push_back(logsumexp(s, row));
+    return sub(s, selected, stack(s, std::move(rows)));
+  }
+  const Tensors all = unbind(s, logits);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Tensor target = unsqueeze(s, select(s, labels, 0, static_cast<std::int64_t>(i)), 1);
+    rows.push_back(squeeze(s, gather(s, log_softmax(s, all[i], -1), 1, target), 1));
+  }
+  return stack(s, std::move(rows));
+}
+
 }  // namespace
+
+Tensors outputs_of_kept_logits(Session& s, const Tensor& logits, const Tensor& labels) {
+  const std::int64_t first = labels.size(1) - logits.size(1);
+  const Tensor rolled = clone(s, slice(s, labels, 1, first));
+  const Tensor mask = compare(s, Comparison::ne, rolled, 0);
+  const Tensor targets = clone(s, rolled);
+  const Tensor means = mean(s, logits, {-1});
+  return {Tensor(), selective_log_softmax(s, logits, targets), means};
+}
 
 Tensors outputs_of_logits(Session& s, Tensor logits, const Tensor& labels) {
   constexpr int classes = 2;

@@ -28,6 +28,11 @@ enum class ReferencePolicy : std::uint8_t {
 /// (concatenated_forward), train/trainer_utils.py (get_batch_logps).
 Tensors outputs_of_logits(Session& s, Tensor logits, const Tensor& labels);
 
+/// The same of ms-swift's DPOTrainer, whose logits may lack the first tokens: labels are cut to
+/// them. The first output is none, then log-probabilities and mean logits (B, T'). Source: ms-swift
+/// 4.6, rlhf_trainers/rlhf_mixin.py (get_per_token_logps); TRL 0.24, selective_log_softmax.
+Tensors outputs_of_kept_logits(Session& s, const Tensor& logits, const Tensor& labels);
+
 /// SFTTrainer.compute_loss, of `outputs` of the model. Source: TRL 1.16, trainer/sft_trainer.py.
 Tensor supervised_loss(Session& s, const Tensors& outputs);
 
