@@ -18,25 +18,30 @@
 namespace shardscope {
 namespace {
 
-std::optional<Dtype> dtype_of(const std::optional<std::string>& text, std::string_view option) {
-  if (!text) return std::nullopt;
-  const Dtype dtype = parse_dtype(*text, option);
+/// `where`: an option, or the place in a file.
+Dtype weight_dtype(std::string_view text, std::string_view where) {
+  const Dtype dtype = parse_dtype(text, where);
   if (dtype == Dtype::float32 || dtype == Dtype::bfloat16 || dtype == Dtype::float16) return dtype;
-  throw Error({.where = std::string(option),
-               .what = fmt::format("\"{}\" is none of float32, bfloat16, float16", *text),
-               .way_out = {}});
+  throw Error({.where = std::string(where),
+               .what = fmt::format("\"{}\" is none of float32, bfloat16, float16", text),
+               .way_out = "give one of them"});
 }
 
-/// The dtype that from_pretrained loads in: that of --base-dtype or --precision, else the config's
-/// own (transformers 5: dtype="auto").
+std::optional<Dtype> dtype_of(const std::optional<std::string>& text, std::string_view option) {
+  if (!text) return std::nullopt;
+  return weight_dtype(*text, option);
+}
+
+/// The config's own: transformers 5 loads with dtype="auto".
 std::optional<Dtype> stated_dtype(const JsonValue& config) {
   for (const char* key : {"dtype", "torch_dtype"})
     if (const auto value = config.find(key);
         value && value->is_string() && value->string() != "auto")
-      return parse_dtype(value->string(), value->where());
+      return weight_dtype(value->string(), value->where());
   return std::nullopt;
 }
 
+/// The dtype that from_pretrained loads in: that of --base-dtype or --precision, else the config's.
 Dtype dtype_of_base(const FineTuningOptions& options, const std::optional<std::string>& precision,
                     const JsonValue& config) {
   if (const auto given = dtype_of(options.base_dtype, "--base-dtype")) return *given;

@@ -149,7 +149,7 @@ void declare_job_options(Command& command, JobOptions& options) {
                   "keeps optimizer states, or parameters as well, in the host's memory and updates "
                   "them there (native runtime; PyTorch's runtimes have it in their own files)"});
   command.option("--checkpointing", options.checkpointing,
-                 {"none|full|every:K|selective",
+                 {"none|full|every:K|selective|reentrant|reentrant:K",
                   "full: computes each block again in its backward; every:K: every K-th block; "
                   "selective: keeps outputs of matrix products and attention, computes the rest "
                   "again; the native runtime also has first:N and selective+first:N, PyTorch's "

@@ -344,7 +344,7 @@ std::string chosen_text(const planner::Answer& answer, const planner::Inputs& in
   text += time_text(answer.limits) + breaks_text(answer.limits, best, inputs);
   if (!best.summary.mfu_formula.empty())
     text += fmt::format("MFU       {}\n", best.summary.mfu_formula);
-  return text + "band      nine of ten real runs are expected inside it\n";
+  return text + "band      nine of ten real runs take a step time inside the band\n";
 }
 
 std::string failure_text(const Summary& summary) {

@@ -87,13 +87,12 @@ void add_optimizer(const TrainerLoop& loop, std::string_view file, PytorchGiven&
     fill(given.pytorch.optimizer_implementation, loop.implementation);
 }
 
-/// The tools that ask for reentrant checkpoints do not under FSDP2. Source: LLaMA-Factory 0.9.5,
-/// model/model_utils/checkpointing.py.
-bool leaves_reentrant(const ShardingOptions& sharding) {
-  if (!sharding.recipe || !sharding.accelerate) return false;
-  const ConfigFile file = read_config_file(*sharding.accelerate, ConfigKind::accelerate);
-  const ConfigValue version = value_of(file).get("fsdp_config").get("fsdp_version");
-  return version.is_integer() && version.integer() == 2;
+void add_checkpointing(const TrainerLoop& loop, PytorchGiven& given) {
+  if (loop.checkpoint_every == 0 || given.job.checkpointing) return;
+  const bool all = loop.checkpoint_every == 1;
+  const std::string which = all ? "" : fmt::format(":{}", loop.checkpoint_every);
+  given.not_reentrant = all ? std::string("full") : "every" + which;
+  given.job.checkpointing = loop.reentrant ? "reentrant" + which : *given.not_reentrant;
 }
 
 void add_training_arguments(const ShardingOptions& sharding, PytorchGiven& given) {
@@ -106,13 +105,7 @@ void add_training_arguments(const ShardingOptions& sharding, PytorchGiven& given
   const TrainerLoop loop = trainer_loop(value_of(file), file.name());
   fill(given.job.batch, loop.batch);
   if (!given.job.tokens_per_batch) fill(given.job.accumulate, loop.micro_batches);
-  if (loop.checkpoint_every > 0) {
-    const bool all = loop.checkpoint_every == 1;
-    const bool reentrant = loop.reentrant && !leaves_reentrant(sharding);
-    const std::string_view name = reentrant ? "reentrant" : all ? "full" : "every";
-    fill(given.job.checkpointing,
-         all ? std::string(name) : fmt::format("{}:{}", name, loop.checkpoint_every));
-  }
+  add_checkpointing(loop, given);
   if (!loop.liger.empty()) fill(given.pytorch.liger, loop.liger);
   if (loop.eval_batch > 0) fill(given.pytorch.eval_batch, loop.eval_batch);
   if (!loop.uses_deepspeed) {

@@ -2,6 +2,7 @@
 // command line.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct PytorchGiven {
   PytorchOptions pytorch;
   PlaceOptions place;
   std::vector<std::string> notes;  ///< defaults that were taken, and keys that were not used
+  /// The recipe says job.checkpointing: what it is where the tool makes no reentrant checkpoints.
+  std::optional<std::string> not_reentrant = {};
 };
 
 /// Options of the command line stay as they are; the files fill in the others. A configuration

@@ -163,12 +163,14 @@ void apply_loss(const PytorchOptions& options, const Model& model, eager::Traini
   setup.model.float_logits = loss.float_logits;
   if (loss.chunks > 0) setup.model.logit_chunks = setup.loop.loss_chunks = loss.chunks;
   apply_objective(options, loss, setup);
+  // ms-swift's files ask for it of every model; without a prompt all logits are made anyway.
+  const bool keeps_all = options.by_trainer && setup.model.first_logit == 0;
   const bool is_special = loss.of_model == eager::LanguageLoss::cut ||
                           loss.objective != eager::Objective::next_token || loss.chunks > 0 ||
-                          setup.model.first_logit > 0;
+                          (loss.keeps_logits && !keeps_all);
   if (is_special && !eager::makes_language_loss(model))
     throw Error({.where = "--loss",
-                 .what = fmt::format("{} makes no logits that this loss takes", model.class_name),
+                 .what = fmt::format("{} is not modelled for {}", *options.loss, model.class_name),
                  .way_out = "give --loss model or outside"});
 }
 
@@ -330,6 +332,12 @@ void apply_liger(const PytorchOptions& options, const Model& model, eager::Train
     throw Error({.where = "--liger",
                  .what = "fused_linear_cross_entropy and this --loss both take the head's place",
                  .way_out = "give --liger rope+rms_norm+swiglu, or leave out --loss"});
+  if (kernels.fused_linear_cross_entropy && setup.model.first_logit > 0 &&
+      setup.loop.loss == eager::LossPlace::in_model)
+    throw Error({.where = "--prompt",
+                 .what = "fused_linear_cross_entropy of Liger with --loss kept is modelled for "
+                         "whole sequences only",
+                 .way_out = "leave out --prompt, or give --liger rope+rms_norm+swiglu"});
   if (kernels.rope && setup.model.torchtitan_attention)
     throw Error({.where = "--liger",
                  .what = "torchtitan's attention turns queries and keys itself, without rope",
@@ -450,9 +458,8 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
        "cut-cross-entropy, without logits. tiles: as TRL's SFTTrainer, of logits in "
        "tiles; dpo, grpo: its DPOTrainer, for which --batch counts pairs, and its "
        "GRPOTrainer's step on given completions. dpo-logits: LLaMA-Factory's DPO, of whole "
-       "logits in float32. dpo-swift: ms-swift's, of the logits behind --prompt. kept: ms-swift's "
-       "SFT, of the same logits. outside: "
-       "cross-entropy after the model. "
+       "logits in float32. dpo-swift: ms-swift's, of the logits of the tokens after the prompt. "
+       "kept: ms-swift's SFT, of the same logits. outside: cross-entropy after the model. "
        "float: as outside, and the model returns its logits in float32. chunks:N: as "
        "outside, and the model returns its logits in N parts, as for torchtune's "
        "CEWithChunkedOutputLoss (default: model)"});

@@ -106,6 +106,16 @@ void apply_free_memory(const GpuKind& gpu, PytorchScenario& scenario) {
   tuning->unsloth->loss_memory = eager::unsloth_loss_memory(free);
 }
 
+/// A tool may make no reentrant checkpoints under one runtime: Recipe::not_reentrant_under.
+void leave_reentrant(const std::optional<Runtime>& without, const eager::TrainingSetup& setup,
+                     PytorchGiven& given) {
+  if (!given.not_reentrant || setup.world == 1) return;
+  const bool ddp = std::holds_alternative<eager::ddp::Options>(setup.runtime);
+  const bool fsdp2 = std::holds_alternative<eager::Fsdp2Setup>(setup.runtime);
+  if ((ddp && without == Runtime::ddp) || (fsdp2 && without == Runtime::fsdp2))
+    given.job.checkpointing = given.not_reentrant;
+}
+
 /// Of a model that is fine-tuned, transformers checkpoints its own layers.
 void apply_checkpointing(const PytorchQuestion& question, PytorchScenario& scenario) {
   const auto& text = question.job.checkpointing;
@@ -163,7 +173,7 @@ void follow_export(const PytorchQuestion& question, PytorchScenario& scenario) {
 /// torch/amp/grad_scaler.py, _unscale_grads_.
 void check_scaled_gradients(const PytorchScenario& scenario) {
   const eager::TrainingSetup& setup = scenario.training.setup;
-  if (!setup.loop.scales_loss || setup.trainable_dtype) return;
+  if (!setup.loop.scales_loss || setup.trainable_dtype || setup.dtype_of_shards) return;
   for (const Parameter& p : scenario.model.parameters)
     if (p.trainable && p.dtype == Dtype::float16)
       throw Error({.where = p.name,
@@ -289,6 +299,7 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   scenario.training.strategy = plan.strategy;
   scenario.training.precision = plan.precision;
   scenario.training.setup = setup_of(scenario.model, choice);
+  leave_reentrant(question.sharding.not_reentrant_under, scenario.training.setup, given);
   if (tuning) {
     apply_fine_tuning(std::move(*tuning), question.job.checkpointing, scenario.training.setup);
     apply_free_memory(question.gpu, scenario);
@@ -351,7 +362,7 @@ void place_loading(PytorchScenario& scenario, const ShardingOptions& sharding,
     setup.fine_tuning->from_pretrained = false;
     setup.made_on = eager::Device::cpu;
   }
-  if (float8) return;
+  if (float8 || scenario.model.step) return;
   if (of_trl(setup)) {
     if (plain && setup.fine_tuning)
       setup.fine_tuning->automatic_map = true;

@@ -104,12 +104,13 @@ std::string family_of(const JobOptions& job) {
   return family ? family->string() : std::string();
 }
 
-/// Gemma 4's layers pass keys and values to each other: no reentrant checkpoints. Source: axolotl
-/// 0.19, utils/config/__init__.py, normalize_config.
-ConfigValue arguments_for(const std::string& family, const Recipe& recipe) {
+bool is_of(const std::vector<std::string_view>& families, const JobOptions& job) {
+  return !families.empty() && std::ranges::find(families, family_of(job)) != families.end();
+}
+
+ConfigValue arguments_for(const JobOptions& job, const Recipe& recipe) {
   ConfigValue arguments = recipe.training_arguments;
-  if (family.starts_with("gemma4"))
-    arguments.set("gradient_checkpointing_kwargs", ConfigValue::dict({{"use_reentrant", false}}));
+  if (is_of(recipe.not_reentrant_families, job)) set_reentrant(arguments, false);
   return arguments;
 }
 
@@ -121,10 +122,10 @@ void take_training_arguments(const ConfigFile& file, const Recipe& recipe,
     if (bf16 || recipe.training_arguments.get("fp16").truthy())
       fill_unset(settings.job.precision, bf16 ? "bf16_mixed" : "fp16_mixed");
   }
-  settings.sharding.recipe =
-      ConfigFile{.path = file.path,
-                 .kind = ConfigKind::training_arguments,
-                 .text = json_text(arguments_for(family_of(settings.job), recipe))};
+  settings.sharding.recipe = ConfigFile{.path = file.path,
+                                        .kind = ConfigKind::training_arguments,
+                                        .text = json_text(arguments_for(settings.job, recipe))};
+  settings.sharding.not_reentrant_under = recipe.not_reentrant_under;
 }
 
 /// A tool may turn Liger on for some families only (Recipe::liger_families).
@@ -145,6 +146,10 @@ void take_loss(const Recipe& recipe, PytorchOptions& pytorch) {
   if (pytorch.loss && *pytorch.loss != recipe.loss) return;
   if (!recipe.loss.empty()) fill_unset(pytorch.loss, recipe.loss);
   if (!recipe.reference.empty()) fill_unset(pytorch.reference, recipe.reference);
+  if (recipe.prompt && pytorch.prompt && *pytorch.prompt != *recipe.prompt)
+    throw Error({.where = "--prompt",
+                 .what = "the file's use_logits_to_keep: false makes logits of prompts, too",
+                 .way_out = "leave it out, or remove use_logits_to_keep from the file"});
   if (recipe.prompt) fill_unset(pytorch.prompt, *recipe.prompt);
 }
 

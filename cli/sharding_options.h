@@ -26,10 +26,11 @@ struct ShardingOptions {
   std::optional<std::string> accelerate_version;
   std::optional<std::int64_t> ranks_per_node;
   bool use_orig_params = false;
-  std::optional<std::string> choice;      ///< of a job that a plan left: its place, whole
-  std::optional<std::string> config;      ///< of simulate and plan alone: cli/recipe_option.h
-  std::optional<ConfigFile> recipe;       ///< what that file tells the Trainer
-  std::vector<std::string> recipe_notes;  ///< defaults of its tool, and what is left out
+  std::optional<std::string> choice;           ///< of a job that a plan left: its place, whole
+  std::optional<std::string> config;           ///< of simulate and plan alone: cli/recipe_option.h
+  std::optional<ConfigFile> recipe;            ///< what that file tells the Trainer
+  std::optional<Runtime> not_reentrant_under;  ///< as of a Recipe
+  std::vector<std::string> recipe_notes;       ///< defaults of its tool, and what is left out
 
   /// Whether the recipe says how the training is sharded, by itself or beside accelerate's file.
   bool recipe_shards() const { return recipe && !runtime && !deepspeed && !fsdp; }

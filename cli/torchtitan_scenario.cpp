@@ -296,9 +296,10 @@ void refuse_lost_gradients(PipelineScheduleKind kind, const Mesh& inside, bool r
 void refuse_beside_layers_of_0_3(const PytorchQuestion& q, const Model& model) {
   const eager::parallel::Float8Recipe float8 = float8_recipe_of(q.pytorch);
   refuse_if(float8 == eager::parallel::Float8Recipe::tensorwise, "--float8",
-            "torchtitan 0.3 scales rows", "give rowwise, or a dense Llama without --layers");
+            "torchtitan 0.3's layers take rowwise float8 only",
+            "give rowwise, or a dense Llama without --layers torchtitan-0.3");
   refuse_if(float8 != eager::parallel::Float8Recipe::none && model.family == "gpt_oss", "--float8",
-            "float8 is not predicted with GPT-OSS");
+            "float8 is not predicted with GPT-OSS", "leave --float8 out");
   refuse_if(q.pytorch.attention && *q.pytorch.attention != "flex", "--attention",
             "torchtitan 0.3's layers use FlexAttention", "give flex, or leave it out");
 }
@@ -321,7 +322,8 @@ void check_whole_blocks(std::int64_t length, int context) {
   const std::int64_t divisor = std::int64_t{eager::parallel::flex_attention_block} * context;
   if (context == 1 || length % divisor == 0) return;
   throw Error({.where = "--seq",
-               .what = fmt::format("{} tokens over {} ranks of context are no whole blocks of {}",
+               .what = fmt::format("{} tokens over {} ranks of context do not divide into blocks "
+                                   "of {}",
                                    length, context, eager::parallel::flex_attention_block),
                .way_out = fmt::format("give a multiple of {}", divisor)});
 }

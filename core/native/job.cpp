@@ -361,7 +361,8 @@ const std::vector<Key>& keys() {
        "kept in the host's memory and updated there: optimizer states, or parameters as well",
        [](V v, Job& j) { j.strategy.offload = parse_offload(v.string(), v.where()); },
        [](const Job& j) -> Json { return name_of(j.strategy.offload); }},
-      {"checkpointing", "none | full | every:K | first:N | selective | selective+first:N",
+      {"checkpointing",
+       "none | full | every:K | first:N | selective | selective+first:N | reentrant | reentrant:K",
        "blocks that the backward runs again; selective: all but products and attention of them",
        [](V v, Job& j) {
          j.pytorch_checkpointing = v.string();

@@ -77,6 +77,14 @@ AttentionShape shape_of(const AttentionKernel& k) {
           .causal = true};
 }
 
+/// For each head of each sequence.
+std::int64_t scores_of(const AttentionShape& shape) {
+  if (shape.pairs > 0) return shape.pairs;
+  if (!shape.causal) return shape.queries * shape.keys;
+  const std::int64_t seeing = std::min(shape.queries, shape.keys);
+  return seeing * (shape.keys - seeing) + seeing * (seeing + 1) / 2;
+}
+
 /// FNV-1a, by words.
 class Mixer {
  public:
@@ -108,12 +116,7 @@ std::size_t DeviceWorkHash::operator()(const DeviceWork& w) const {
 }
 
 Flops attention_flops(const AttentionShape& shape, bool backward) {
-  std::int64_t scores = shape.queries * shape.keys;
-  if (shape.causal) {
-    const std::int64_t seeing = std::min(shape.queries, shape.keys);
-    scores = seeing * (shape.keys - seeing) + seeing * (seeing + 1) / 2;
-  }
-  return {scores * shape.batch * shape.heads * 2 * shape.head_dim * (backward ? 5 : 2)};
+  return {scores_of(shape) * shape.batch * shape.heads * 2 * shape.head_dim * (backward ? 5 : 2)};
 }
 
 DeviceWork device_work(const Kernel& kernel) {

@@ -55,6 +55,9 @@ struct AttentionShape {
   std::int64_t batch = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0, head_dim = 0;
   AttentionLibrary library = AttentionLibrary::none;
   bool causal = false;
+  /// Of a query and a key, computed for each head of each sequence: of a window, or of queries that
+  /// do not stand at the end of the keys. 0: what `causal` says.
+  std::int64_t pairs = 0;
   bool operator==(const AttentionShape&) const = default;
 };
 
@@ -103,7 +106,8 @@ struct DeviceWorkHash {
 };
 
 /// Flops of attention's products: two forward, five backward, where the scores are made again. Of
-/// causal attention only those of keys that a query sees; queries stand at the end of the keys.
+/// causal attention only those of keys that a query sees; queries stand at the end of the keys,
+/// unless `pairs` counts them.
 /// Example: 1 x 1 head, 4 queries, 4 keys, head size 8: 16 scores, causal 10: 10 x 2 x 8 x 2 = 320.
 Flops attention_flops(const AttentionShape& shape, bool backward);
 

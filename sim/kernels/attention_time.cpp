@@ -22,6 +22,14 @@ const AttentionEfficiency* nearest_row(const DeviceEfficiency& efficiency, Atten
   return nearest;
 }
 
+/// Lengths were measured with a causal mask, under which a query sees half of the keys. Where pairs
+/// are counted: the length at which it sees as many.
+double length_of(const AttentionShape& shape) {
+  const auto keys = static_cast<double>(shape.keys);
+  if (shape.pairs == 0) return keys;
+  return std::min(keys, 2 * static_cast<double>(shape.pairs) / static_cast<double>(shape.queries));
+}
+
 /// Of the multiprocessors, those that get a block.
 double occupancy(const AttentionShape& shape, int multiprocessors) {
   constexpr std::int64_t queries_in_a_block = 128;
@@ -47,7 +55,7 @@ Duration attention_time(const DeviceWork& work, const RooflineFigures& device,
   if (work.flops.count == 0) return moving;
   const AttentionShape& shape = work.attention;
   const AttentionEfficiency& row = attention_row(efficiency, shape.library, shape.head_dim);
-  const double keys = static_cast<double>(shape.keys);
+  const double keys = length_of(shape);
   const double share = (work.kind == WorkKind::attention_forward ? row.forward : row.backward) *
                        keys / (keys + static_cast<double>(row.half_length)) *
                        occupancy(shape, device.multiprocessors) * clock_under(device, row.power);

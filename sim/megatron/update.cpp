@@ -85,7 +85,7 @@ Duration megatron_update_time(const MegatronUpdate& update, const HardwareProfil
       Duration::from_seconds(host.operation.seconds() * host.backward) * update.tensors;
   const auto to_and_from_buffer = [&]() -> Duration {
     if (!update.sums_everywhere || update.data_ranks == 1) return {};
-    const Bytes moved{shared.elements * 2 * size_of(update.reduced_in).count};
+    const Bytes moved{(shared.elements + experts.elements) * 2 * size_of(update.reduced_in).count};
     const Duration once = model.work_time({.kind = WorkKind::pointwise, .bytes = moved});
     const Duration back = model.work_time({.kind = WorkKind::multi_tensor,
                                            .tensors = static_cast<std::int32_t>(update.tensors),

@@ -26,7 +26,7 @@ std::int64_t states_of(const eager::TrainingSetup& setup) {
 }
 
 Bytes fsdp_states(const Model& model, const eager::TrainingSetup& setup, std::int64_t shards) {
-  const std::int64_t size = size_of(setup.trainable_dtype.value_or(model.dtype)).count;
+  const std::int64_t size = size_of(eager::stored_dtype(model, setup)).count;
   return {share_of(model.parameter_elements(), shards) * size +
           share_of(model.trainable_elements(), shards) * size * (1 + states_of(setup))};
 }

@@ -202,15 +202,16 @@ class Alignment {
 
   bool pass_waits() {
     constexpr std::size_t most = 4;
-    std::size_t count = 0;
-    while (count < most && second_[at_second_ + count].kind == HostActionKind::wait_event) ++count;
-    if (count == 0 || !is_alike_here(count)) return false;
-    for (; count > 0; --count, ++at_second_) {
-      HostAction wait = second_[at_second_];
-      if (events_[wait.subject] == unknown) return false;  // of the step before
-      wait.subject = events_[wait.subject];
-      alone_.waits.push_back({shared_, wait});
+    std::vector<FirstStepAlone::Wait> waits;
+    for (HostAction row : second_.subspan(at_second_)) {
+      if (row.kind != HostActionKind::wait_event || waits.size() == most) break;
+      if (events_[row.subject] == unknown) return false;  // of the step before
+      row.subject = events_[row.subject];
+      waits.push_back({shared_, row});
     }
+    if (waits.empty() || !is_alike_here(waits.size())) return false;
+    alone_.waits.insert(alone_.waits.end(), waits.begin(), waits.end());
+    at_second_ += waits.size();
     return true;
   }
 

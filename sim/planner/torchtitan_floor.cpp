@@ -251,13 +251,19 @@ class MixtureFloor {
   Duration least(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k) const {
     return std::min({product(batch, m, n, k), product(batch, m, k, n), product(batch, n, k, m)});
   }
+  /// Three products, or two where GPT-OSS has gate and values in one (set_clamped_experts).
+  Duration of_experts(std::int64_t here, std::int64_t rows) const {
+    const Duration one = least(here, rows, shape_.hidden, shape_.dim);
+    if (!shape_.has_sinks) return one * 3;
+    return least(here, rows, 2 * shape_.hidden, shape_.dim) + one;
+  }
   /// A forward's share of what forward and backward take.
   Duration of_block() const {
     const std::int64_t queries = shape_.heads * shape_.head_dim;
     const std::int64_t all = queries + 2 * shape_.kv_heads * shape_.head_dim;
     const std::int64_t here = shape_.experts / expert_ranks(choice_);
     const std::int64_t rows = tokens_ * shape_.top_k / here;
-    const Duration experts = least(here, rows, shape_.hidden, shape_.dim) * 3;
+    const Duration experts = of_experts(here, rows);
     if (shape_.latent) return experts;
     return least(1, tokens_, all, shape_.dim) + least(1, tokens_, shape_.dim, queries) + experts;
   }

@@ -11,8 +11,9 @@ struct Positions {
   std::int64_t count;
 };
 
-/// The first that the name holds counts. Written without the files at hand.
-constexpr std::array<Positions, 24> known{{{"tinyllama", 2048},
+/// The first that the name holds counts. From memory; not checked against the
+/// config.json files.
+constexpr std::array<Positions, 31> known{{{"tinyllama", 2048},
                                            {"codellama", 16384},
                                            {"distillqwen", 131072},
                                            {"distillllama", 131072},
@@ -32,7 +33,14 @@ constexpr std::array<Positions, 24> known{{{"tinyllama", 2048},
                                            {"phi3.5mini", 131072},
                                            {"phi4mini", 131072},
                                            {"phi4", 16384},
-                                           {"yi", 4096},
+                                           {"yi6b", 4096},
+                                           {"yi9b", 4096},
+                                           {"yi34b", 4096},
+                                           {"gemma2b", 8192},
+                                           {"gemma7b", 8192},
+                                           {"gemma22b", 8192},
+                                           {"gemma29b", 8192},
+                                           {"gemma227b", 8192},
                                            {"qwen27b", 131072},
                                            {"qwen314bbase", 32768},
                                            {"qwen3", 40960}}};

@@ -83,6 +83,18 @@ TEST_F(Exported, APrecisionWithoutAStepIsRefused) {
       AllOf(HasSubstr("no step for float32 under autocast to float16"), HasSubstr("--precision")));
 }
 
+// The file of a tool that loads a whole model itself, and one that evaluates with 8 sequences: an
+// export has its own.
+TEST_F(Exported, AToolTrainsAndEvaluatesIt) {
+  workplace_.write("run.yaml",
+                   "model_name_or_path: m\nstage: sft\nfinetuning_type: full\nbf16: true\n"
+                   "cutoff_len: 64\nper_device_train_batch_size: 4\neval_strategy: steps\n"
+                   "disable_gradient_checkpointing: true\n");
+  const Outcome outcome = workplace_.run(simulate("gated", "--config run.yaml --json --phases"));
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.output, HasSubstr("\"evaluate\""));
+}
+
 TEST_F(Exported, TheNativeRuntimeRunsNoneOfIt) {
   EXPECT_THAT(refused("--runtime native"), HasSubstr("native runtime"));
 }

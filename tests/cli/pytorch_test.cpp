@@ -417,7 +417,7 @@ TEST_F(Pytorch, TorchtitanNamesWhatItDoesNotPlayOfMixtures) {
   EXPECT_THAT(complaint("config.json --mesh shard=16,expert=16"),
               HasSubstr("8 experts do not divide over 16 of expert"));
   EXPECT_THAT(complaint("config.json --mesh shard=4,context=2,expert=2"),
-              HasSubstr("64 tokens over 2 ranks of context are no whole blocks of 128"));
+              HasSubstr("64 tokens over 2 ranks of context do not divide into blocks of 128"));
   EXPECT_THAT(complaint("config.json --mesh context=2,expert=2 --compile blocks", "256"),
               HasSubstr("compiled code is not predicted with the axis context"));
   EXPECT_THAT(complaint("config.json --mesh shard=2,tensor=16"),
@@ -435,7 +435,7 @@ TEST_F(Pytorch, TorchtitanNamesWhatItDoesNotPlayOfMixtures) {
       complaint("config.json --mesh shard=4,expert=2 --compile blocks --checkpointing selective"),
       HasSubstr("keeps what experts exchange"));
   EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --float8 tensorwise"),
-              HasSubstr("torchtitan 0.3 scales rows"));
+              HasSubstr("torchtitan 0.3's layers take rowwise float8 only"));
   EXPECT_THAT(complaint("config.json --mesh shard=4,expert=2 --checkpointing every:2"),
               HasSubstr("torchtitan 0.3 checkpoints every block, or none"));
   EXPECT_THAT(complaint("config.json --mesh shard=4", "60"),
@@ -468,6 +468,19 @@ TEST_F(Pytorch, TorchtitanNamesWhatItDoesNotPlayOfMixtures) {
               HasSubstr("odd qk_rope_head_dim"));
   EXPECT_THAT(deepseek(R"(, "first_k_dense_replace": 1, "scoring_func": "banana")"),
               HasSubstr("another scoring_func"));
+  const auto gpt_oss = [&](const std::string& window, const std::string& options = {}) {
+    workplace_.write("gpt_oss.json",
+                     R"({"model_type": "gpt_oss", "num_hidden_layers": 2, "hidden_size": 256,)"
+                     R"( "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 1000,)"
+                     R"( "intermediate_size": 128, "num_local_experts": 8,)"
+                     R"( "num_experts_per_tok": 2, "sliding_window": )" +
+                         window + "}");
+    return complaint("gpt_oss.json --mesh shard=4" + options);
+  };
+  for (const char* window : {"0", "-5"})
+    EXPECT_THAT(gpt_oss(window),
+                AllOf(HasSubstr("sliding_window"), HasSubstr("an integer of at least 1")));
+  EXPECT_THAT(gpt_oss("128", " --float8 rowwise"), HasSubstr("leave --float8 out"));
   EXPECT_THAT(complaint("dense.json --mesh shard=4 --expert-load 1.5"),
               HasSubstr("--expert-load: the model has no experts"));
   EXPECT_THAT(complaint("dense.json --mesh shard=4,expert=2"),

@@ -83,8 +83,10 @@ TEST_F(Tools, TakeWhatTheyTook) {
 // The Trainer evaluates with per_device_eval_batch_size, recorded: tests/data/tools.
 TEST_F(Tools, EvaluateWithABatchOfTheirOwn) {
   std::ifstream stream(source_root / "tests/data/tools/steps.json");
+  int rows = 0;
   for (const Json& row : Json::parse(stream)) {
     if (!row.contains("peak_evaluate")) continue;
+    ++rows;
     workplace_.write("config.json", row["config"].dump());
     workplace_.write("run.yaml", row["file"].get<std::string>());
     const Json phases = answer("--config run.yaml --phases")["phases"];
@@ -94,6 +96,89 @@ TEST_F(Tools, EvaluateWithABatchOfTheirOwn) {
     const auto predicted = (*evaluate)["memory"]["peak_allocated_bytes"].get<double>();
     EXPECT_NEAR(predicted / row["peak_evaluate"].get<double>(), 1, 0.01);
   }
+  EXPECT_GT(rows, 0);
+}
+
+// Small enough that reentrant checkpoints and others differ in the highest memory.
+constexpr const char* small_llama =
+    R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 256,
+        "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 4,
+        "intermediate_size": 1024, "vocab_size": 512, "max_position_embeddings": 4096})";
+
+// ms-swift: not under DDP, whoever says how many ranks there are. LLaMA-Factory: not under FSDP2.
+// axolotl and ms-swift keep theirs there.
+TEST_F(Tools, MakeReentrantCheckpointsUnderSomeRuntimes) {
+  workplace_.write("config.json", small_llama);
+  write_fsdp2("bf16");
+  workplace_.write("swift.sh",
+                   "swift sft --model m --tuner_type lora --lora_dropout 0 --torch_dtype bfloat16 "
+                   "--max_length 1024\n");
+  workplace_.write("factory.yaml",
+                   "model_name_or_path: m\nstage: sft\nfinetuning_type: lora\nlora_target: all\n"
+                   "cutoff_len: 1024\nbf16: true\nper_device_train_batch_size: 1\n");
+  workplace_.write("axolotl.yaml",
+                   "base_model: m\nadapter: lora\nlora_target_linear: true\nsequence_len: 1024\n"
+                   "micro_batch_size: 1\ngradient_checkpointing: true\nbf16: true\n");
+  const auto expect = [&](const std::string& run, const std::string& same,
+                          const std::string& other) {
+    const std::int64_t usual = allocated(answer("--config " + run));
+    EXPECT_EQ(usual, allocated(answer("--config " + run + " --checkpointing " + same))) << run;
+    EXPECT_NE(usual, allocated(answer("--config " + run + " --checkpointing " + other))) << run;
+  };
+  expect("swift.sh --world 1", "reentrant", "full");
+  expect("swift.sh --world 4", "full", "reentrant");
+  expect("swift.sh --accelerate fsdp2.yaml", "reentrant", "full");
+  expect("axolotl.yaml --accelerate fsdp2.yaml", "reentrant", "full");
+  expect("factory.yaml --world 4", "reentrant", "full");
+  expect("factory.yaml --accelerate fsdp2.yaml", "full", "reentrant");
+}
+
+// use_logits_to_keep false: all logits are made, however long prompts are.
+TEST_F(Tools, MayMakeLogitsOfPrompts) {
+  workplace_.write("config.json", small_llama);
+  const std::string rest =
+      " --model m --tuner_type lora --torch_dtype bfloat16 --max_length 256 "
+      "--per_device_train_batch_size 2 --use_logits_to_keep false\n";
+  workplace_.write("sft.sh", "swift sft" + rest);
+  workplace_.write("dpo.sh", "swift rlhf --rlhf_type dpo" + rest);
+  answer("--config sft.sh");
+  answer("--config dpo.sh");
+  EXPECT_THAT(refusal("--config dpo.sh --prompt 150"),
+              HasSubstr("use_logits_to_keep: false makes logits of prompts, too"));
+}
+
+TEST_F(Tools, AKeptLossThatIsNotModelledIsRefused) {
+  workplace_.write("config.json", small_llama);
+  const std::string options = "--runtime ddp --world 1 --seq 128 --loss kept ";
+  EXPECT_THAT(refusal(options + "--prompt 60 --liger on"),
+              HasSubstr("with --loss kept is modelled for whole sequences only"));
+  answer(options + "--liger on");
+  answer(options + "--prompt 60 --liger rope+rms_norm+swiglu");
+  workplace_.write("config.json",
+                   R"({"model_type": "bert", "architectures": ["BertForMaskedLM"],
+                       "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
+                       "intermediate_size": 128, "vocab_size": 512})");
+  EXPECT_THAT(refusal(options), HasSubstr("kept is not modelled for BertForMaskedLM"));
+}
+
+// axolotl's normalize_config alone turns them off for Gemma 4.
+TEST_F(Tools, OnlyAxolotlSparesGemma4ReentrantCheckpoints) {
+  workplace_.write("config.json",
+                   R"({"model_type": "gemma4_text", "vocab_size": 1000, "hidden_size": 64,
+                       "intermediate_size": 176, "num_hidden_layers": 4, "num_attention_heads": 4,
+                       "num_key_value_heads": 2, "max_position_embeddings": 128, "head_dim": 16,
+                       "global_head_dim": 32, "sliding_window": 32, "num_kv_shared_layers": 2,
+                       "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 1000,
+                       "layer_types": ["sliding_attention", "full_attention", "sliding_attention",
+                                       "full_attention"]})");
+  workplace_.write("axolotl.yaml",
+                   "base_model: m\nadapter: lora\nlora_target_linear: true\nsequence_len: 64\n"
+                   "micro_batch_size: 1\ngradient_checkpointing: true\n");
+  workplace_.write("factory.yaml",
+                   "model_name_or_path: m\nstage: sft\nfinetuning_type: lora\nlora_target: all\n"
+                   "cutoff_len: 64\nper_device_train_batch_size: 1\nbf16: true\n");
+  answer("--config axolotl.yaml");
+  EXPECT_THAT(refusal("--config factory.yaml"), HasSubstr("reentrant"));
 }
 
 // What `accelerate launch train.py` and the Trainer make of both.
@@ -201,6 +286,24 @@ TEST_F(Tools, WeightsInFloat16CannotBeUnscaled) {
   workplace_.write(
       "run.sh", "swift sft --model m --tuner_type full --torch_dtype float16 --max_length 128\n");
   EXPECT_THAT(refusal("--config run.sh"), HasSubstr("Attempting to unscale FP16 gradients"));
+}
+
+// accelerate before 1.13 makes FSDP2's shards float32.
+TEST_F(Tools, WeightsInFloat16CanBeUnscaledOnceTheirShardsAreFloat32) {
+  write_model();
+  write_fsdp2("fp16");
+  const std::string options = "--seq 128 --accelerate fsdp2.yaml --base-dtype float16 ";
+  answer(options + "--accelerate-version 1.12");
+}
+
+TEST_F(Tools, ADtypeOfTheConfigThatNothingTrainsInIsRefused) {
+  std::string config = small_llama;
+  config.insert(1, R"("dtype": "float64", )");
+  workplace_.write("config.json", config);
+  workplace_.write("run.yaml",
+                   "model_name_or_path: m\nstage: sft\nfinetuning_type: full\ncutoff_len: 64\n");
+  EXPECT_THAT(refusal("--config run.yaml"),
+              HasSubstr("\"float64\" is none of float32, bfloat16, float16"));
 }
 
 TEST_F(Tools, VersionsThatAreNotKnownAreRefused) {

@@ -15,6 +15,20 @@ TEST(AttentionFlops, QueriesStandAtTheEndOfTheKeys) {
   EXPECT_EQ(attention_flops(shape, true), Flops{9 * 2 * 8 * 5});
 }
 
+TEST(AttentionFlops, CountedPairsAreTaken) {
+  // 7 pairs, neither the 16 of all nor the 10 of a causal mask.
+  const AttentionShape shape{.batch = 3,
+                             .heads = 2,
+                             .kv_heads = 1,
+                             .queries = 4,
+                             .keys = 4,
+                             .head_dim = 8,
+                             .causal = true,
+                             .pairs = 7};
+  EXPECT_EQ(attention_flops(shape, false), Flops{7 * 3 * 2 * 2 * 8 * 2});
+  EXPECT_EQ(attention_flops(shape, true), Flops{7 * 3 * 2 * 2 * 8 * 5});
+}
+
 TEST(DeviceWork, OfANativeWeightGradientIsAProductOverTheRows) {
   const Kernel kernel =
       LinearBackwardWeightKernel{.dtype = Dtype::bfloat16, .rows = 100, .in = 3, .out = 5};

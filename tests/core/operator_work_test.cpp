@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
+
 #include "core/pytorch/engine/aten/attention.h"
+#include "core/pytorch/engine/aten/flex_attention.h"
 #include "core/pytorch/engine/aten/foreach.h"
 #include "core/pytorch/engine/aten/matmul.h"
 #include "core/pytorch/engine/dispatch.h"
@@ -22,6 +26,17 @@ class OperatorWork : public ::testing::Test {
   DeviceWork last() const {
     const Schedule& schedule = recorder_.schedule();
     return schedule.works[schedule.operations.back().work];
+  }
+  /// A forward of 2 heads of 64 columns, which share one of keys.
+  DeviceWork flex(std::int64_t queries, std::int64_t keys, std::int64_t window = 0) {
+    const std::size_t before = recorder_.schedule().operations.size();
+    flex_attention_with_sums(s_, make({1, 2, queries, 64}), make({1, 1, keys, 64}),
+                             make({1, 1, keys, 64}), window);
+    const Schedule& schedule = recorder_.schedule();
+    return schedule.works[schedule.operations[before].work];
+  }
+  std::int64_t flex_pairs(std::int64_t queries, std::int64_t keys, std::int64_t window = 0) {
+    return flex(queries, keys, window).flops.count / (2 * 2 * 2 * 64);
   }
   ScheduleRecorder recorder_;
   Session s_;
@@ -71,6 +86,36 @@ TEST_F(OperatorWork, CausalAttentionComputesTheHalfThatItSees) {
   EXPECT_EQ(last().flops, Flops{2 * 8 * (256 * 257 / 2) * 2 * 2 * 64});
   // What torch.utils.flop_counter counts stays with the operation.
   EXPECT_EQ(recorder_.schedule().operations.back().flops, Flops{2 * 8 * 256 * 256 * 2 * 2 * 64});
+}
+
+// Of 8 blocks of queries the first has a block of keys, and the others two: the first query of each
+// sees 127 tokens before it. 15 blocks of 128 x 128 pairs, where a causal mask has 1024 x 1025 / 2.
+TEST_F(OperatorWork, AWindowIsComputedInBlocksOfKeys) {
+  const DeviceWork window = flex(1024, 1024, 128);
+  EXPECT_EQ(window.kind, WorkKind::attention_forward);
+  EXPECT_EQ(window.flops, Flops{std::int64_t{15} * 128 * 128 * 2 * 2 * 2 * 64});
+  EXPECT_EQ(flex_pairs(1024, 1024), 1024 * 1025 / 2);
+  // Of 129 tokens the first query of a block reaches the block before its own, of 130 one more:
+  // 1 + 2 + 6 x 3.
+  EXPECT_EQ(flex_pairs(1024, 1024, 129), 15 * 128 * 128);
+  EXPECT_EQ(flex_pairs(1024, 1024, 130), 21 * 128 * 128);
+  // Each query sees itself alone: 3 blocks of 128, and 16 queries with 16 keys.
+  EXPECT_EQ(flex_pairs(400, 400, 1), 3 * 128 * 128 + 16 * 16);
+}
+
+// Blocks on the diagonal are half hidden: 3 blocks of 128 x 128 are more than 256 x 257 / 2.
+TEST_F(OperatorWork, AWindowHasNoMorePairsThanACausalMask) {
+  constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t window : {std::int64_t{256}, std::int64_t{100'000}, huge})
+    EXPECT_EQ(flex_pairs(256, 256, window), 256 * 257 / 2) << window;
+}
+
+// Each rank has a part of the queries from the front and one from the back.
+TEST_F(OperatorWork, RanksShareTheScoresOfASequence) {
+  EXPECT_EQ(flex_pairs(512, 1024), 512 / 2 * 1025);
+  for (const std::int64_t window : {0, 128})
+    for (const std::int64_t ranks : {2, 4})
+      EXPECT_EQ(ranks * flex_pairs(1024 / ranks, 1024, window), flex_pairs(1024, 1024, window));
 }
 
 TEST_F(OperatorWork, AListInPlaceIsReadAndWritten) {

@@ -381,7 +381,10 @@ TEST(SwiftRecipe, MakesNoLogitsOfPrompts) {
     return read_recipe(written(ConfigKind::ms_swift, "swift " + rest + "\n", "run.sh"));
   };
   EXPECT_EQ(of("sft --model m --max_length 64").loss, "kept");
-  EXPECT_EQ(of("sft --model m --max_length 64 --use_logits_to_keep false").loss, "");
+  const Recipe whole = of("sft --model m --max_length 64 --use_logits_to_keep false");
+  EXPECT_EQ(whole.loss, "");
+  EXPECT_FALSE(whole.prompt);
+  EXPECT_EQ(of("rlhf --rlhf_type dpo --model m --use_logits_to_keep false").prompt, 0);
   const Recipe adapted = of("rlhf --rlhf_type dpo --model m --beta 0.1 --rpo_alpha 0.1");
   EXPECT_EQ(adapted.loss, "dpo-swift");
   EXPECT_EQ(adapted.reference, "adapter-off");
@@ -392,24 +395,49 @@ TEST(SwiftRecipe, MakesNoLogitsOfPrompts) {
             "run.sh:1: rlhf_type: kto is not modelled; supervised fine-tuning and dpo are");
 }
 
-// _fix_gradient_checkpointing of trainers/mixin.py: not under DDP. axolotl's normalize_config.
-// LLaMA-Factory's use_reentrant_gc.
+// _fix_gradient_checkpointing of ms-swift's trainers/mixin.py: not under DDP, unless the file says
+// it. axolotl's normalize_config. LLaMA-Factory's use_reentrant_gc: not under FSDP2.
 TEST(Recipe, AsksForReentrantCheckpoints) {
   const auto reentrant = [](const Recipe& recipe) {
     return recipe.training_arguments.get("gradient_checkpointing_kwargs")
         .get("use_reentrant")
         .truthy();
   };
-  const auto swift = [&](const std::string& rest) {
-    return reentrant(read_recipe(written(ConfigKind::ms_swift, rest + "\n", "run.sh")));
-  };
-  EXPECT_TRUE(swift("swift sft --model m"));
-  EXPECT_FALSE(swift("NPROC_PER_NODE=4 swift sft --model m"));
-  EXPECT_TRUE(swift("NPROC_PER_NODE=4 swift sft --model m --deepspeed zero2"));
+  const std::string swift = "model: m\ntuner_type: lora\n";
+  const Recipe usual = read(ConfigKind::ms_swift, swift);
+  EXPECT_TRUE(reentrant(usual));
+  EXPECT_EQ(usual.not_reentrant_under, Runtime::ddp);
+  const std::string kwargs = "gradient_checkpointing_kwargs:\n  ";
+  const Recipe given = read(ConfigKind::ms_swift, swift + kwargs + "use_reentrant: true\n");
+  EXPECT_TRUE(reentrant(given));
+  EXPECT_FALSE(given.not_reentrant_under);
   const std::string axolotl = "base_model: m\nmicro_batch_size: 1\ngradient_checkpointing: true\n";
   EXPECT_TRUE(reentrant(read(ConfigKind::axolotl, axolotl)));
-  EXPECT_FALSE(reentrant(read(
-      ConfigKind::axolotl, axolotl + "gradient_checkpointing_kwargs:\n  use_reentrant: false\n")));
+  EXPECT_FALSE(read(ConfigKind::axolotl, axolotl).not_reentrant_under);
+  EXPECT_FALSE(reentrant(read(ConfigKind::axolotl, axolotl + kwargs + "use_reentrant: false\n")));
+  EXPECT_FALSE(reentrant(read(ConfigKind::axolotl, axolotl + "unfrozen_parameters: [lm_head]\n")));
+  const std::string factory = "model_name_or_path: m\nfinetuning_type: lora\n";
+  EXPECT_TRUE(reentrant(read(ConfigKind::llama_factory, factory)));
+  EXPECT_EQ(read(ConfigKind::llama_factory, factory).not_reentrant_under, Runtime::fsdp2);
+  EXPECT_FALSE(reentrant(read(ConfigKind::llama_factory, factory + "use_reentrant_gc: false\n")));
+}
+
+TEST(SwiftRecipe, AddsReentrantToWhatTheFileSaysOfCheckpoints) {
+  const Recipe recipe =
+      read(ConfigKind::ms_swift,
+           "model: m\ntuner_type: lora\ngradient_checkpointing_kwargs:\n  every_n_layers: 2\n");
+  EXPECT_EQ(json_text(recipe.training_arguments.get("gradient_checkpointing_kwargs")),
+            R"({"every_n_layers": 2, "use_reentrant": true})");
+}
+
+// normalize_config: "if cfg.eval_batch_size is None: cfg.eval_batch_size = cfg.micro_batch_size".
+TEST(AxolotlRecipe, EvaluatesWithTheMicroBatch) {
+  const auto batch = [](const std::string& rest) {
+    return read(ConfigKind::axolotl, "base_model: m\nmicro_batch_size: 3\n" + rest)
+        .training_arguments.get("per_device_eval_batch_size");
+  };
+  EXPECT_EQ(batch(""), ConfigValue(3));
+  EXPECT_EQ(batch("eval_batch_size: 5\n"), ConfigValue(5));
 }
 
 TEST(SwiftRecipe, NamesTheLineOfAScript) {

@@ -159,6 +159,19 @@ TEST(AttentionTime, ReachesHalfItsShareAtTheHalfLength) {
             5'120_us + 2_us);
 }
 
+// 100 keys for each of 1000 queries, as under a causal mask over 200: a sixth of the share. 1e5
+// pairs, 10 heads, 2 products of 128 flops a pair: 2.56e8 at 10e12 x 0.5 / 6.
+TEST(AttentionTime, AWindowIsCheaperAndReachesLess) {
+  DeviceWork work = attention(10, 1000, WorkKind::attention_forward);
+  work.attention.pairs = 100'000;
+  work.flops = attention_flops(work.attention, false);
+  EXPECT_NEAR(work_time(work, device, efficiency()).seconds(), 307.2e-6 + 2e-6, 1e-9);
+  // A causal mask that is counted is one of all 1000 keys: half, and the diagonal, of 1,024 us.
+  work.attention.pairs = 1000 * 1001 / 2;
+  work.flops = attention_flops(work.attention, false);
+  EXPECT_NEAR(work_time(work, device, efficiency()).seconds(), 512.512e-6 + 2e-6, 1e-9);
+}
+
 TEST(AttentionTime, TheClockFollowsTheCubeRootOfThePowerLimit) {
   // 1,024 us at full clock; an eighth of the power halves the clock, and twice the power keeps it.
   DeviceEfficiency all = efficiency();

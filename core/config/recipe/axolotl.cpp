@@ -151,7 +151,6 @@ constexpr std::string_view no_bearing[] = {"base_model_config",
                                            "evals_per_epoch",
                                            "saves_per_epoch",
                                            "save_first_step",
-                                           "eval_batch_size",
                                            "eval_table_size",
                                            "eval_max_new_tokens",
                                            "eval_causal_lm_metrics",
@@ -298,8 +297,8 @@ void set_checkpointing(Keys& keys, ConfigValue& arguments) {
               "is not modelled: checkpoints in host memory need less device memory", {});
   arguments.set("gradient_checkpointing", given.truthy());
   // utils/config/__init__.py, normalize_config.
-  const ConfigValue usual = ConfigValue::dict({{"use_reentrant", true}});
-  arguments.set("gradient_checkpointing_kwargs", options.is_dict() ? options : usual);
+  arguments.set("gradient_checkpointing_kwargs", options.is_dict() ? options : ConfigValue::dict());
+  if (!options.is_dict()) set_reentrant(arguments, !keys.has("unfrozen_parameters"));
 }
 
 /// Keys of fsdp_config without their prefix, which is the old way of writing them.
@@ -445,11 +444,14 @@ Recipe read_axolotl(const ConfigValue& value, const std::string& file) {
   take_training_arguments(keys, arguments);
   const std::int64_t micro_batch = keys.count("micro_batch_size", 1);
   arguments.set("per_device_train_batch_size", micro_batch);
+  arguments.set("per_device_eval_batch_size", keys.count("eval_batch_size", micro_batch));
   arguments.set("gradient_accumulation_steps", accumulation(keys, micro_batch));
   arguments.set("bf16", precision.bf16);
   arguments.set("fp16", precision.fp16);
   arguments.set("optim", keys.text("optimizer", "adamw_torch_fused"));
   set_checkpointing(keys, arguments);
+  // normalize_config, of the first two. The text model alone stands for them here.
+  recipe.not_reentrant_families = {"gemma4", "gemma4_unified", "gemma4_text"};
   set_sharding(keys, arguments);
   recipe.attention = attention_of(keys);
   const Plugins plugins = plugins_of(keys);

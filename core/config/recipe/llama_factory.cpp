@@ -245,7 +245,8 @@ Recipe read_llama_factory(const ConfigValue& value, const std::string& file) {
     recipe.trainable_dtype = Dtype::float32;
   const bool checkpoints = !keys.flag("disable_gradient_checkpointing", false);
   arguments.set("gradient_checkpointing", checkpoints);
-  // model/model_utils/checkpointing.py: not under FSDP2.
+  // model/model_utils/checkpointing.py.
+  recipe.not_reentrant_under = Runtime::fsdp2;
   arguments.set("gradient_checkpointing_kwargs",
                 ConfigValue::dict({{"use_reentrant", keys.flag("use_reentrant_gc", true)}}));
   recipe.prepares_for_kbit = false;

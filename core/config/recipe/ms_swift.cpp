@@ -144,9 +144,11 @@ void read_preference(Keys& keys, bool lora, Recipe& recipe) {
 void read_loss(Keys& keys, bool prefers, Recipe& recipe) {
   const bool keeps = keys.flag("use_logits_to_keep", true);
   if (prefers || keeps) recipe.loss = prefers ? "dpo-swift" : "kept";
-  if (!keeps) recipe.prompt = 0;
+  // All logits, however long the prompts are.
+  if (prefers && !keeps) recipe.prompt = 0;
   if (keeps)
-    recipe.assumed.emplace_back("answers from the first token on (--prompt takes some away)");
+    recipe.assumed.emplace_back(
+        "answers from the first token on (--prompt N leaves out the first N tokens)");
 }
 
 bool uses_lora(Keys& keys) {
@@ -278,10 +280,10 @@ Recipe read_ms_swift(const ConfigValue& value, const std::string& file) {
                                1, (sequences_per_step + batch * ranks - 1) / (batch * ranks))));
   arguments.set("gradient_checkpointing", keys.flag("gradient_checkpointing", true));
   // trainers/mixin.py, _fix_gradient_checkpointing.
-  const bool ddp =
-      ranks > 1 && arguments.get("deepspeed").is_null() && arguments.get("fsdp").is_null();
-  if (arguments.get("gradient_checkpointing_kwargs").get("use_reentrant").is_null())
-    arguments.set("gradient_checkpointing_kwargs", ConfigValue::dict({{"use_reentrant", !ddp}}));
+  if (arguments.get("gradient_checkpointing_kwargs").get("use_reentrant").is_null()) {
+    set_reentrant(arguments, true);
+    recipe.not_reentrant_under = Runtime::ddp;
+  }
   // fp16 and bf16 follow torch_dtype.
   const bool half = dtype == "float16" || dtype == "float32";
   if (!arguments.has("bf16")) arguments.set("bf16", !half && !arguments.get("fp16").truthy());

@@ -61,6 +61,14 @@ std::optional<RecipeTool> recipe_tool(const ConfigValue& value) {
   return std::nullopt;
 }
 
+void set_reentrant(ConfigValue& arguments, bool reentrant) {
+  constexpr std::string_view key = "gradient_checkpointing_kwargs";
+  ConfigValue options = arguments.get(key);
+  if (!options.is_dict()) options = ConfigValue::dict();
+  options.set("use_reentrant", reentrant);
+  arguments.set(key, std::move(options));
+}
+
 ConfigValue recipe_value(std::string_view text, const std::string& file) {
   if (has_extension(file, ".toml")) return read_toml(text, file);
   if (!has_extension(file, ".sh")) return read_yaml(text, file);

@@ -10,6 +10,7 @@
 #include "core/base/dtype.h"
 #include "core/config/values/config_value.h"
 #include "core/config/values/finding.h"
+#include "core/schedule/strategy.h"
 
 namespace shardscope {
 
@@ -44,6 +45,11 @@ struct Recipe {
   std::optional<std::int64_t> prompt;    ///< as --prompt takes it
   /// The model types that the tool turns Liger on for; empty: all that Liger has.
   std::vector<std::string_view> liger_families = {};
+  /// Where several ranks run under it, the tool's checkpoints are not reentrant whatever the
+  /// arguments say; none: they say it.
+  std::optional<Runtime> not_reentrant_under = {};
+  /// The model types whose checkpoints the tool never makes reentrant.
+  std::vector<std::string_view> not_reentrant_families = {};
 
   /// As --allocator takes it: what the tool sets in the environment; empty: nothing.
   std::string allocator;
@@ -76,6 +82,9 @@ struct Recipe {
   std::vector<Finding> findings;     ///< sorted by line
   std::vector<std::string> assumed;  ///< defaults of the tool that were taken, and what is left out
 };
+
+/// Sets gradient_checkpointing_kwargs.use_reentrant of the Trainer's arguments, and nothing else.
+void set_reentrant(ConfigValue& arguments, bool reentrant);
 
 /// Which of the tools a file is for, by keys that only this tool has.
 std::optional<RecipeTool> recipe_tool(const ConfigValue& value);

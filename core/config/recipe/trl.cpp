@@ -177,7 +177,8 @@ void read_preference(Keys& keys, Recipe& recipe) {
   keys.take("max_prompt_length");
   if (keys.flag("precompute_ref_log_probs", false)) recipe.reference = "none";
   recipe.assumed.emplace_back(
-      "every sequence has max_length tokens, each scored (--prompt takes some away)");
+      "every sequence has max_length tokens, each scored (--prompt N leaves out the first N "
+      "tokens)");
 }
 
 void read_policy(Keys& keys, Recipe& recipe) {

@@ -71,6 +71,7 @@ void tell(Session& s, const Operator& op, Operands& inputs, Operands& outputs, C
                           .outputs = outputs.span(),
                           .flops = facts.flops,
                           .causal = facts.causal,
+                          .pairs = facts.pairs,
                           .stretches = facts.stretches};
   s.tell([&](Observer& o) { o.on_operator(s, call); });
 }

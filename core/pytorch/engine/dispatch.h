@@ -14,10 +14,12 @@ namespace shardscope::eager {
 /// What of an operator's arguments is no tensor, as far as observers ask.
 struct CallFacts {
   // NOLINTNEXTLINE(google-explicit-constructor): most operators know their flops alone
-  CallFacts(std::int64_t flops_of_it = OperatorCall::flops_unknown, bool is_causal = false)
-      : flops(flops_of_it), causal(is_causal) {}
+  CallFacts(std::int64_t flops_of_it = OperatorCall::flops_unknown, bool is_causal = false,
+            std::int64_t attended_pairs = 0)
+      : flops(flops_of_it), causal(is_causal), pairs(attended_pairs) {}
   std::int64_t flops;
   bool causal;
+  std::int64_t pairs;
   std::span<const InputStretch> stretches = {};
 };
 

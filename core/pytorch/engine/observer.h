@@ -45,7 +45,8 @@ struct OperatorCall {
   /// torch.utils.flop_counter's formula; `flops_unknown` where that has none.
   std::int64_t flops = flops_unknown;
   static constexpr std::int64_t flops_unknown = -1;
-  bool causal = false;  ///< of attention: no query sees later keys
+  bool causal = false;     ///< of attention: no query sees later keys
+  std::int64_t pairs = 0;  ///< of attention: as AttentionShape::pairs
   /// Of a list in which inputs recur, together all of `inputs`; none: each comes once.
   std::span<const InputStretch> stretches = {};
 };

@@ -128,7 +128,7 @@ void set_gpt_oss(const Model& model, const JsonValue& config, MixtureShape& shap
   shape.experts = integer_of(config, "num_experts", "num_local_experts");
   shape.norms_heads = false;
   shape.has_sinks = true;
-  shape.window = config.at("sliding_window").integer();
+  shape.window = config.at("sliding_window").integer(1);
 }
 
 void set_dense(const Model& model, const JsonValue& config, MixtureShape& shape) {

@@ -10,9 +10,11 @@
 #include <tuple>
 
 #include "core/model/huggingface.h"
+#include "sim/cost/cost_model.h"
 #include "sim/planner/answer/answer.h"
 #include "sim/planner/answer/rounds.h"
 #include "sim/planner/choice_json.h"
+#include "sim/planner/torchtitan_floor.h"
 #include "sim/planner/torchtitan_pipeline.h"
 #include "sim/planner/written_choice.h"
 #include "tests/core/complaint.h"
@@ -54,6 +56,15 @@ constexpr std::string_view small_gpt_oss = R"({
   "head_dim": 64, "hidden_act": "silu", "hidden_size": 1024, "intermediate_size": 1024,
   "max_position_embeddings": 4096, "num_attention_heads": 16, "num_experts_per_tok": 4,
   "num_hidden_layers": 4, "num_key_value_heads": 8, "num_local_experts": 16,
+  "rms_norm_eps": 1e-05, "sliding_window": 128, "tie_word_embeddings": false,
+  "vocab_size": 16000})";
+
+/// GPT-OSS-20b's sizes, 2 layers of 8 experts.
+constexpr std::string_view wide_gpt_oss = R"({
+  "architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss", "attention_bias": true,
+  "head_dim": 64, "hidden_act": "silu", "hidden_size": 2880, "intermediate_size": 2880,
+  "max_position_embeddings": 4096, "num_attention_heads": 64, "num_experts_per_tok": 4,
+  "num_hidden_layers": 2, "num_key_value_heads": 8, "num_local_experts": 8,
   "rms_norm_eps": 1e-05, "sliding_window": 128, "tie_word_embeddings": false,
   "vocab_size": 16000})";
 
@@ -140,6 +151,43 @@ TEST(MixtureBounds, AreNoHigherThanTrials) {
   expect_bounds_hold(plan_of_experts(), 16);
   expect_bounds_hold(plan_of_experts(small_deepseek), 12);
   expect_bounds_hold(plan_of_experts(small_gpt_oss), 12);
+}
+
+// A device that only moves bytes, 1 TB/s. 256 tokens of 2880 columns, 128 rows for each of 8
+// experts, 2 bytes each of two factors and a result. Millions of bytes: gate and values
+// 16 x (128 x 2880 + 2880 x 5760 + 128 x 5760) = 283.11552, down
+// 16 x (128 x 2880 + 2880 x 2880 + 128 x 2880) = 144.50688; queries, keys and values, 5120
+// columns, 33.5872; output of 4096 columns 27.164672. Two layers, thrice: 2930.245632. The head
+// eight times 32 rows, thrice, 24 x 93.36832 = 2240.83968.
+TEST(MixtureBounds, GptOssHasTwoProductsOfExperts) {
+  Inputs inputs = plan_of_experts(wide_gpt_oss);
+  inputs.question.training.length = 128;
+  HardwareProfile profile;
+  profile.peak = {1e18};
+  profile.memory_bandwidth = {1e12};
+  const CostModel costs(profile);
+  const Target target;
+  const TrialInputs trials{.model = inputs.model,
+                           .config = inputs.config,
+                           .training = inputs.question.training,
+                           .profile = profile,
+                           .costs = costs,
+                           .native_target = target};
+  const Choice choice{.runtime = Runtime::fsdp2,
+                      .mesh = {.shard = 8},
+                      .batch = 2,
+                      .torchtitan = TorchtitanAxes{.experts = 1}};
+  EXPECT_NEAR(torchtitan_floor(choice, trials).compute.seconds(), 5171.085312e-6, 1e-7);
+}
+
+// Few rows for each expert: a product takes as long as its weights, and GPT-OSS has two.
+TEST(MixtureBounds, AreNoHigherThanTrialsOfShortSequences) {
+  for (const std::int64_t length : {128, 256}) {
+    Inputs inputs = plan_of_experts(wide_gpt_oss);
+    inputs.question.training.length = length;
+    inputs.question.tokens_per_batch = 2 * 8 * length;
+    expect_bounds_hold(inputs, 8);
+  }
 }
 
 // On four nodes exchanges take most of the time.

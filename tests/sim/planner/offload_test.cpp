@@ -34,6 +34,16 @@ TEST(HostStates, OfFsdpAreTheShardsWithTheirStates) {
   EXPECT_EQ(host_states_of(fsdp(Runtime::fsdp2, Offload::all)), Bytes{4'460'032});
 }
 
+// accelerate before 1.13: shards are cast to float32, whatever is loaded.
+TEST(HostStates, AreInTheDtypeOfTheShards) {
+  const Model model = tiny_plan().model;
+  eager::TrainingSetup setup = training_setup(fsdp(Runtime::fsdp2, Offload::all), model, {});
+  setup.trainable_dtype = Dtype::bfloat16;
+  EXPECT_EQ(host_states(model, setup), Bytes{2'230'016});
+  setup.dtype_of_shards = Dtype::float32;
+  EXPECT_EQ(host_states(model, setup), Bytes{4'460'032});
+}
+
 // SGD without momentum has no state: 278,752 x 4 x 2.
 TEST(HostStates, FollowTheOptimizer) {
   Training sgd;

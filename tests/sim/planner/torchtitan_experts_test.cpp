@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -133,10 +134,41 @@ TEST_P(TorchtitanExperts, PeakIsThatOfPytorch) {
   const auto recorded_peak = row()["peak_bytes"].get<std::int64_t>();
   // Without a search for its kernels FlexAttention leaves a block of 512 bytes elsewhere.
   std::int64_t off = row().contains("untuned") ? 512 : 0;
-  if (row().contains("within"))
-    off = std::llround(row()["within"].get<double>() * static_cast<double>(recorded_peak));
+  // A difference that is not explained yet (README.md of the data) may move by a twentieth.
+  const std::int64_t known = row().value("known_difference", std::int64_t{0});
+  off += std::abs(known) / 20;
   const std::int64_t more = summary.steps.back().memory.peak_allocated.count - recorded_peak;
-  EXPECT_LE(std::abs(more), off) << more << " bytes of " << recorded_peak;
+  EXPECT_LE(std::abs(more - known), off) << more << " bytes of " << recorded_peak;
+}
+
+/// Of a head and a sequence, in each attention that is run forward.
+std::set<std::int64_t> attended_pairs(const Schedule& schedule) {
+  std::set<std::int64_t> pairs;
+  for (const DeviceWork& work : schedule.works)
+    if (work.kind == WorkKind::attention_forward) pairs.insert(work.attention.pairs);
+  return pairs;
+}
+
+/// Of a recording's case.
+std::set<std::int64_t> attended_pairs(const std::string& file_name, const std::string& name) {
+  const Json& file = recorded(file_name);
+  for (const Json& row : file["cases"]) {
+    if (row["name"] != name) continue;
+    const JsonValue config = config_of(file, row);
+    const Model model = model_of_config(config);
+    return attended_pairs(own_schedule(row, pipeline_of(file, row, model, config)));
+  }
+  return {};
+}
+
+// 512 tokens. A window of 128: of 4 blocks of queries the first has one block of keys, the others
+// two, 7 x 128 x 128. Without one: 512 x 513 / 2. Of two ranks each has half.
+TEST(TorchtitanAttention, HasTheKeysThatItsQueriesSee) {
+  const std::set<std::int64_t> gpt_oss{114'688, 131'328}, halves{57'344, 65'664};
+  EXPECT_EQ(attended_pairs("gpt_oss.json", "gpt_oss_w2"), gpt_oss);
+  EXPECT_EQ(attended_pairs("context.json", "gpt_oss_w4_cp2_ep2"), halves);
+  EXPECT_EQ(attended_pairs("context.json", "llama3_w2_cp2"), std::set<std::int64_t>{65'664});
+  EXPECT_EQ(attended_pairs("dense.json", "llama3_w2"), std::set<std::int64_t>{131'328});
 }
 
 INSTANTIATE_TEST_SUITE_P(Recorded, TorchtitanExperts, ::testing::ValuesIn(all_places()),

@@ -632,6 +632,8 @@ TEST(KnownModel, HasItsPublishedPositions) {
   EXPECT_EQ(positions("Llama-3.2-1B-Instruct"), 131072);
   EXPECT_EQ(positions("Phi-3-medium-4k-instruct"), 4096);
   EXPECT_EQ(positions("mistral-7b-instruct-v0.3-bnb-4bit"), 32768);
+  EXPECT_EQ(positions("gemma-2-9b-it-bnb-4bit"), 8192);
+  EXPECT_EQ(positions("yi-6b-bnb-4bit"), 4096);
 }
 
 // train.py loads on rank 0's host; transformers does so with a quantised base under FSDP alone.

@@ -23,16 +23,31 @@ struct Reach {
   std::int64_t window = 0;  ///< tokens; 0: all before
 };
 
-/// Of so many products over the columns of keys, and over those of values. A window is computed in
-/// whole blocks of 128 keys.
+/// Of as many queries as keys. A window is computed in whole blocks of 128 x 128: a block of
+/// queries has its own block of keys and those before it that its first query reaches. Example:
+/// 1024 tokens and a window of 128: 1 block, then 7 times 2.
+std::int64_t pairs_of(std::int64_t tokens, Reach reach) {
+  const std::int64_t causal = tokens * (tokens + 1) / 2;
+  if (reach.window == 0) return causal;
+  constexpr std::int64_t block = 128;
+  const std::int64_t reached = (std::min(reach.window, tokens) + block - 2) / block + 1;
+  const std::int64_t whole = tokens / block, rest = tokens % block;
+  const std::int64_t growing = std::min(whole, reached);
+  const std::int64_t blocks = growing * (growing + 1) / 2 + (whole - growing) * reached;
+  const std::int64_t of_rest = rest * std::min(tokens, rest + (reached - 1) * block);
+  return std::min(causal, blocks * block * block + of_rest);
+}
+
+/// Of so many products over the columns of keys, and over those of values. Fewer queries than keys
+/// are a rank's part of them, from the front and the back (_HeadTailLoadBalancer): its share of the
+/// pairs is that of every rank. flop_counter counts keys that the mask hides, too.
 CallFacts facts_of(const Tensor& query, const Tensor& value, Reach reach, std::int64_t by_keys,
                    std::int64_t by_values) {
-  constexpr std::int64_t block = 128;
-  const std::int64_t reached = (reach.window + block - 2) / block * block + block;
-  const bool is_causal = reach.window == 0 || reached >= value.size(2);
-  const std::int64_t keys = is_causal ? value.size(2) : reached;
-  const std::int64_t pairs = query.size(0) * query.size(1) * query.size(2) * keys;
-  return {2 * pairs * (by_keys * query.size(3) + by_values * value.size(3)), is_causal};
+  const std::int64_t queries = query.size(2), keys = value.size(2);
+  const std::int64_t scores = query.size(0) * query.size(1) * queries * keys;
+  const std::int64_t ranks = std::max<std::int64_t>(1, keys / std::max<std::int64_t>(1, queries));
+  return {2 * scores * (by_keys * query.size(3) + by_values * value.size(3)), true,
+          pairs_of(keys, reach) / ranks};
 }
 
 /// What attention returns, in the query's order of dimensions and with the values' columns.

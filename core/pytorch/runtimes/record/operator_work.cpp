@@ -182,7 +182,8 @@ AttentionShape attention_of(const OperatorCall& call, const Trait& trait) {
           .keys = k[2],
           .head_dim = q[3],
           .library = trait.library,
-          .causal = call.causal};
+          .causal = call.causal,
+          .pairs = call.pairs};
 }
 
 bool makes_only(const OperatorCall& call) {

@@ -20,12 +20,7 @@ Tensor evaluate(Session& s, TrainingRun& run, std::int64_t sequences) {
   const NoGrad no_grad(s);
   std::optional<Autocast> autocast;
   if (settings.autocast) autocast.emplace(s, *settings.autocast);
-  if (sequences == 0) return run.loop().evaluated();
-  const Like tokens{Dtype::int64, s.settings.device};
-  if (settings.objective == Objective::preference) sequences *= 2;
-  const Tensor ids = zeros(s, {sequences, settings.length}, tokens);
-  const Tensor labels = zeros(s, {sequences, settings.length}, tokens);
-  return call(s, run.model().module(), {ids, Tensor(), labels})[1];
+  return run.loop().evaluated(sequences);
 }
 
 namespace {

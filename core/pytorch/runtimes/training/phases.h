@@ -13,8 +13,7 @@ namespace shardscope::eager {
 /// model.eval() or model.train().
 void set_training(Module& root, bool on);
 
-/// A forward with labels without gradients, in evaluation mode; the logits. `sequences` of a batch,
-/// or pairs; 0: a training batch.
+/// A forward with labels without gradients, in evaluation mode: TrainingLoop::evaluated.
 Tensor evaluate(Session& s, TrainingRun& run, std::int64_t sequences = 0);
 
 /// get_model_state_dict(full_state_dict=True) of the run's model, with the state of its quantised

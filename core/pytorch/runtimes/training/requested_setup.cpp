@@ -193,7 +193,7 @@ void set_checkpointing(const CheckpointChoice& choice, FineTuningSetup& tuning) 
   if (choice.selective)
     throw Error({.where = "--checkpointing",
                  .what = "transformers checkpoints whole blocks",
-                 .way_out = "give full, every:K or none"});
+                 .way_out = "give full, every:K, reentrant, reentrant:K or none"});
   tuning.checkpointed_layers = checkpointing_of(*tuning.base, choice).modules;
   tuning.checkpointing.reentrant = choice.reentrant;
   tuning.input_gradients = !tuning.checkpointed_layers.empty();

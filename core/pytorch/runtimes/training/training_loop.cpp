@@ -264,9 +264,14 @@ Tensor TrainingLoop::loss_of_token_chunks(const Tensor& labels) {
   return div(s_, sum(s_, cat(s_, losses)), maximum(s_, labelled, ones_like(s_, labelled)));
 }
 
-Tensor TrainingLoop::evaluated() {
+Tensor TrainingLoop::evaluated(std::int64_t sequences) {
   if (exported_) return exported_->loss(s_, call(s_, model_.module(), batch_of(0)));
-  return call(s_, model_.module(), {inputs_[0], Tensor(), inputs_[1]})[1];
+  if (sequences == 0) return call(s_, model_.module(), {inputs_[0], Tensor(), inputs_[1]})[1];
+  const Like tokens{Dtype::int64, s_.settings.device};
+  if (settings_.objective == Objective::preference) sequences *= 2;
+  const Tensor ids = zeros(s_, {sequences, settings_.length}, tokens);
+  const Tensor labels = zeros(s_, {sequences, settings_.length}, tokens);
+  return call(s_, model_.module(), {ids, Tensor(), labels})[1];
 }
 
 void TrainingLoop::measure(int number) {

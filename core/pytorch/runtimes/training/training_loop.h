@@ -104,8 +104,9 @@ class TrainingLoop {
   }
   /// Null: none.
   Module* reference() const { return reference_ ? &reference_->module() : nullptr; }
-  /// What an evaluation keeps of the first batch's forward: its logits; of an export its loss.
-  Tensor evaluated();
+  /// What an evaluation keeps of a forward of `sequences`, or pairs: its logits. 0: of the first
+  /// training batch. An export has the batch that it was traced with, and keeps its loss.
+  Tensor evaluated(std::int64_t sequences = 0);
   /// The function that loops returns: its variables go.
   void finish() {
     logits_.reset();

@@ -276,7 +276,7 @@ ExportedModel::Use use_of(const shardscope::Model& model, const TrainingSetup& s
   return {.batch = setup.loop.batch,
           .sequence = setup.loop.length,
           .computes = compute_dtype(model, setup),
-          .stores = setup.dtype_of_shards.value_or(setup.trainable_dtype.value_or(model.dtype))};
+          .stores = stored_dtype(model, setup)};
 }
 
 /// from_pretrained makes an empty model, whose weights go to the device one by one.

@@ -87,4 +87,9 @@ struct TrainingSetup {
   std::vector<std::string> assumed;  ///< what nobody said, and what is left out
 };
 
+/// What the parameters that train are kept in between steps: FSDP's shards.
+inline Dtype stored_dtype(const shardscope::Model& model, const TrainingSetup& setup) {
+  return setup.dtype_of_shards.value_or(setup.trainable_dtype.value_or(model.dtype));
+}
+
 }  // namespace shardscope::eager
