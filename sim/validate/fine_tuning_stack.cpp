@@ -153,7 +153,8 @@ constexpr std::array<FineTuningStack, 12> stacks{
      {.repository = "unslothai/notebooks",
       .document = "unsloth 2026.8.11: r 16 on all linear layers, xformers",
       .rank = 16,
-      .by_trainer = true,
+      // Notebooks that train embeddings have UnslothTrainer, which makes its optimizer itself:
+      // unsloth/trainer.py, _create_unsloth_optimizer.
       .model = unsloth_form,
       .double_quantization = true,
       .expandable_segments = true,  // unsloth/__init__.py, from spring 2024 on
@@ -162,7 +163,6 @@ constexpr std::array<FineTuningStack, 12> stacks{
      {.repository = "unslothai/unsloth",
       .document = "README.md: r 32 on all linear layers",
       .rank = 32,
-      .by_trainer = true,
       .model = unsloth_form,
       .double_quantization = true,
       .expandable_segments = true,

@@ -25,7 +25,7 @@ struct FineTuningStack {
   bool casts_adapters_alone = false;
   /// The weights are bfloat16 and so is what is computed; else autocast surrounds the forward.
   bool pure = false;
-  bool by_trainer = false;  ///< transformers' Trainer, or one that is made of it
+  bool by_trainer = false;  ///< transformers' Trainer makes the optimizer
   bool loss_in_model = true;
   eager::LanguageLoss loss = eager::LanguageLoss::upcast;
   /// Rows of this part of the source were measured with today's libraries.

@@ -1,5 +1,6 @@
 #include "sim/validate/fine_tuning_validation.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -654,6 +655,18 @@ TEST(FineTuningScenario, LoadsOnTheHostWhatFsdpTakesUnitByUnit) {
   EXPECT_FALSE(tuning_of("modelscope/ms-swift e,Qwen2.5-7B,qlora,bf16,1,A100,single device,1,512,"
                          "on,,9,device,")
                    .to_host);
+}
+
+// The Trainer keeps states of embeddings in 32 bits. UnslothTrainer makes its own optimizer.
+TEST(FineTuningScenario, KnowsWhoMakesTheOptimizer) {
+  const auto in_float = [](std::string_view source, std::string_view gpu) {
+    const FineTuningScenario scenario = fine_tuning_scenario(row_of(fmt::format(
+        "{},mistral-7b-v0.3,qlora,fp16,1,{},single device,2,2048,on,adamw_8bit,11.4,reserved,r=128",
+        source, gpu)));
+    return scenario.training.setup.loop.optimizer.bitsandbytes.value().embeddings_in_float;
+  };
+  EXPECT_FALSE(in_float("unslothai/notebooks nb/Mistral_(7B)-Text_Completion.ipynb", "Tesla T4"));
+  EXPECT_TRUE(in_float("axolotl-ai-cloud/axolotl examples/x.yaml", "A100-SXM4-40GB"));
 }
 
 // MetaMathQA's samples have 212 tokens, and the rows state the limit of 768.
