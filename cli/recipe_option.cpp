@@ -146,7 +146,8 @@ void take_loss(const Recipe& recipe, PytorchOptions& pytorch) {
   if (pytorch.loss && *pytorch.loss != recipe.loss) return;
   if (!recipe.loss.empty()) fill_unset(pytorch.loss, recipe.loss);
   if (!recipe.reference.empty()) fill_unset(pytorch.reference, recipe.reference);
-  if (recipe.prompt && pytorch.prompt && *pytorch.prompt != *recipe.prompt)
+  const bool makes_all_logits = recipe.prompt == 0;
+  if (makes_all_logits && pytorch.prompt && *pytorch.prompt != 0)
     throw Error({.where = "--prompt",
                  .what = "the file's use_logits_to_keep: false makes logits of prompts, too",
                  .way_out = "leave it out, or remove use_logits_to_keep from the file"});
