@@ -160,11 +160,12 @@ bool uses_lora(Keys& keys) {
                    fmt::format("{} is not modelled", type), "lora and full are");
 }
 
-/// DPOConfig's disable_dropout takes the adapter's dropout away, too.
-void read_adapter(Keys& keys, bool uses, bool drops, Recipe& recipe) {
+/// DPOConfig's disable_dropout turns off the adapter's dropout, too.
+void read_adapter(Keys& keys, bool uses, bool prefers, Recipe& recipe) {
+  const double dropout = keys.number("lora_dropout", 0.05);
   LoraArguments lora{.rank = keys.count("lora_rank", 8),
                      .alpha = keys.number("lora_alpha", 32),
-                     .dropout = drops * keys.number("lora_dropout", 0.05),
+                     .dropout = prefers ? 0 : dropout,
                      .targets = keys.names("target_modules"),
                      .modules_to_save = keys.names("modules_to_save"),
                      .rank_stabilized = keys.flag("use_rslora", false),
@@ -256,7 +257,7 @@ Recipe read_ms_swift(const ConfigValue& value, const std::string& file) {
   const std::string dtype = keys.text("torch_dtype", "");
   if (!dtype.empty()) recipe.base_dtype = parse_dtype(dtype, file + ": torch_dtype");
   recipe.quantization = quantization_of(keys, dtype.empty() ? "bfloat16" : dtype);
-  read_adapter(keys, lora, !prefers, recipe);
+  read_adapter(keys, lora, prefers, recipe);
   if (prefers) read_preference(keys, lora, recipe);
   read_loss(keys, prefers, recipe);
   if (keys.has("max_length")) recipe.length = keys.count("max_length", 1);

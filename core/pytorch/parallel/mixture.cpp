@@ -75,18 +75,7 @@ Module::Forward fused_projection(const MixtureShape& shape) {
 
 /// GQAttention.
 Tensors attend(Session& s, Module& me, const Arguments& arguments, const ProcessGroup* context) {
-  Tensors heads = call(s, me.child("qkv_linear"), {arguments[0]});
-  Tensor query = std::move(heads[0]), key = std::move(heads[1]), value = std::move(heads[2]);
-  heads.clear();
-  if (has_child(me, "q_norm")) {
-    query = call_one(s, me.child("q_norm"), {query});
-    key = call_one(s, me.child("k_norm"), {key});
-  }
-  {
-    Tensors turned_heads = call(s, me.child("rope"), {query, key, arguments[1]});
-    query = std::move(turned_heads[0]);
-    key = std::move(turned_heads[1]);
-  }
+  const auto [query, key, value] = rotated_heads(s, me, arguments);
   Tensor out;
   {
     const Tensor all_keys = with_all_tokens(s, context, key),
@@ -106,6 +95,20 @@ Module::Forward attention_forward(const ProcessGroup* context) {
 }
 
 }  // namespace
+
+AttentionHeads rotated_heads(Session& s, Module& attention, const Arguments& arguments) {
+  Tensors heads = call(s, attention.child("qkv_linear"), {arguments[0]});
+  AttentionHeads result{std::move(heads[0]), std::move(heads[1]), std::move(heads[2])};
+  heads.clear();
+  if (has_child(attention, "q_norm")) {
+    result.query = call_one(s, attention.child("q_norm"), {result.query});
+    result.key = call_one(s, attention.child("k_norm"), {result.key});
+  }
+  Tensors turned = call(s, attention.child("rope"), {result.query, result.key, arguments[1]});
+  result.query = std::move(turned[0]);
+  result.key = std::move(turned[1]);
+  return result;
+}
 
 void add_fused_projection(Session& s, Module& attention, const MixtureOptions& o, bool has_bias) {
   const MixtureShape& shape = o.shape;

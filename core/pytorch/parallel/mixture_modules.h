@@ -35,6 +35,12 @@ Module& add_feed_forward(Session& s, Module& parent, const std::string& own,
 
 /// FusedQKVLinear under "qkv_linear": of each head of keys its queries, key and value lie together.
 void add_fused_projection(Session& s, Module& attention, const MixtureOptions& o, bool has_bias);
+/// (B, T, H, D) of a rank's tokens.
+struct AttentionHeads {
+  Tensor query, key, value;
+};
+/// By "qkv_linear", norms of heads where there are any, and "rope". Arguments: tokens, positions.
+AttentionHeads rotated_heads(Session& s, Module& attention, const Arguments& arguments);
 /// CosSinRoPE under "rope".
 void add_half_rotary(Session& s, Module& attention, const MixtureOptions& o);
 

@@ -27,14 +27,7 @@ Tensor rescaled(Session& s, const Tensor& output, const Tensor& sums, const Tens
 Module::Forward attention_forward(const ProcessGroup* context, std::int64_t window) {
   return [context, window](Session& s, Module& me, const Arguments& arguments) -> Tensors {
     const std::int64_t batch = arguments[0].size(0), length = arguments[0].size(1);
-    Tensors heads = call(s, me.child("qkv_linear"), {arguments[0]});
-    Tensor query = std::move(heads[0]), key = std::move(heads[1]), value = std::move(heads[2]);
-    heads.clear();
-    {
-      Tensors turned = call(s, me.child("rope"), {query, key, arguments[1]});
-      query = std::move(turned[0]);
-      key = std::move(turned[1]);
-    }
+    const auto [query, key, value] = rotated_heads(s, me, arguments);
     Tensor out;
     {
       const Tensor all_keys = with_all_tokens(s, context, key),

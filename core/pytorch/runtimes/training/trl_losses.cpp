@@ -21,19 +21,6 @@ std::pair<Tensor, Tensor> halves(Session& s, const Tensor& tensor) {
   return {slice(s, tensor, 0, 0, half), slice(s, tensor, 0, half, 2 * half)};
 }
 
-/// Tensor.unbind() along the first dimension.
-Tensors unbind(Session& s, const Tensor& tensor) {
-  const auto split = [&](Session& in, const NodeRef& /*node*/) {
-    Tensors rows;
-    for (std::int64_t i = 0; i < tensor.size(0); ++i) rows.push_back(select(in, tensor, 0, i));
-    return rows;
-  };
-  const auto join = [](Session& in, Node& /*node*/, Tensors& gradients) -> Tensors {
-    return {stack(in, gradients)};
-  };
-  return apply_function(s, "UnbindBackward0", {tensor}, split, join);
-}
-
 /// torch.logsumexp over the last dimension. The greatest elements are taken as a sum's result.
 /// Source: ATen/native/ReduceOps.cpp, logsumexp_out_impl; FunctionsManual.cpp, logsumexp_backward.
 Tensor logsumexp(Session& s, const Tensor& self) {
@@ -67,10 +54,10 @@ Tensor selective_log_softmax(Session& s, const Tensor& logits, const Tensor& lab
     constexpr int classes = 2;
     const Tensor selected =
         squeeze(s, gather(s, logits, classes, unsqueeze(s, labels, classes)), classes);
-    for (const Tensor& row : unbind(s, logits)) rows.push_back(logsumexp(s, row));
+    for (const Tensor& row : unbind(s, logits, 0)) rows.push_back(logsumexp(s, row));
     return sub(s, selected, stack(s, std::move(rows)));
   }
-  const Tensors all = unbind(s, logits);
+  const Tensors all = unbind(s, logits, 0);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Tensor target = unsqueeze(s, select(s, labels, 0, static_cast<std::int64_t>(i)), 1);
     rows.push_back(squeeze(s, gather(s, log_softmax(s, all[i], -1), 1, target), 1));
