@@ -142,6 +142,19 @@ void load_by_host(const ModelOptions& options, eager::TrainingSetup& setup) {
     setup.fine_tuning->to_host = goes_back;
 }
 
+/// Recorded were 4 bits that are kept as floats, under ZeRO-3 (tests/data/peft_example).
+void assume_of_quantized(planner::PytorchTraining& training) {
+  const auto* zero = std::get_if<eager::DeepSpeedSetup>(&training.setup.runtime);
+  const auto& quantization = training.setup.fine_tuning->quantization;
+  if (zero == nullptr || !quantization) return;
+  if (zero->settings.stage == 3 && quantization->is_4bit() &&
+      eager::is_floating(quantization->storage_dtype))
+    return;
+  training.assumed.emplace_back(
+      "quantised weights are partitioned as other parameters are: no recording of DeepSpeed "
+      "confirms it");
+}
+
 /// What the config says of attention counts where no option does. FlashAttention's own package has
 /// the kernels that PyTorch's flash is made of.
 void take_attention(const JsonValue& config, PytorchGiven& given) {
@@ -318,6 +331,7 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
     apply_fine_tuning(std::move(*tuning), question.job.checkpointing, scenario.training.setup);
     apply_free_memory(question.gpu, scenario);
     load_by_host(model_options(question), scenario.training.setup);
+    assume_of_quantized(scenario.training);
   }
   apply_checkpointing(question, scenario);
   apply_tokens_per_batch(question.job, scenario.training.setup.world, scenario.job);
