@@ -122,7 +122,7 @@ TEST_F(Tools, PeftsExampleTakesWhatItTook) {
     const Json got = answer(options);
     const Json memory = got["steps"][1]["memory"];
     const auto bytes = [&](const char* key) { return row[key].get<double>(); };
-    EXPECT_NEAR(memory["peak_allocated_bytes"].get<double>() / bytes("peak_allocated"), 1, 0.001)
+    EXPECT_NEAR(memory["peak_allocated_bytes"].get<double>() / bytes("peak_allocated"), 1, 0.002)
         << name;
     EXPECT_NEAR(memory["peak_reserved_bytes"].get<double>() / bytes("peak_reserved"), 1, 0.02)
         << name;

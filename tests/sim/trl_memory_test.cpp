@@ -89,7 +89,7 @@ class Step {
       tuning.trainable_dtype = Dtype::bfloat16;
       tuning.keeps_magnitudes = true;
     }
-    tuning.input_gradients = true;
+    tuning.input_gradients = case_.flag("checkpointing");
     if (case_.flag("checkpointing")) tuning.checkpointed_layers = blocks_of(model_);
     return tuning;
   }
