@@ -163,6 +163,7 @@ std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& op
   const Dtype dtype = dtype_of_base(options, job.precision, config);
   tuning.base = std::make_shared<const Model>(with_dtype(model, dtype));
   tuning.trainable_dtype = dtype_of(options.trainable_dtype, "--trainable-dtype");
+  tuning.keeps_magnitudes = options.keeps_magnitudes;
   tuning.prepares_for_kbit = prepares(options);
   if (!job.precision && !options.base_dtype)
     assumed.push_back(fmt::format("base weights loaded in {} (--base-dtype)", name_of(dtype)));

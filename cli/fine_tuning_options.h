@@ -18,6 +18,7 @@ struct FineTuningOptions {
   std::optional<std::string> peft, quantization, prepare_kbit;
   std::optional<std::string> peft_version;
   std::optional<std::string> base_dtype, trainable_dtype, unsloth;
+  bool keeps_magnitudes = false;  ///< of a file: Recipe::keeps_magnitudes
 };
 
 void declare_fine_tuning_options(Command& command, FineTuningOptions& options);

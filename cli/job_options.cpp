@@ -99,9 +99,9 @@ void declare_job_options(Command& command, JobOptions& options) {
                  {"N", "tokens of a step of all ranks; sets K"});
   command.option("--optimizer", options.optimizer,
                  {"NAME",
-                  "adamw (default) or sgd; under PyTorch's runtimes also adam, adamw_8bit, "
-                  "adamw_bnb_32bit, paged_adamw_8bit, paged_adamw_32bit; other settings come from "
-                  "the job"});
+                  "adamw (default) or sgd; under PyTorch's runtimes also adam, adafactor, "
+                  "adamw_8bit, adamw_bnb_32bit, paged_adamw_8bit, paged_adamw_32bit, the same of "
+                  "lion, rmsprop_bnb_8bit; other settings come from the job"});
   command.option("--clip", options.clip, {"NORM", "largest gradient norm; 0 turns clipping off"});
   command.option("--seed", options.seed, {"N", "seed of the initial weights"});
   command.option("--precision", options.precision,

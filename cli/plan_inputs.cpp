@@ -30,9 +30,9 @@ bool only_native(const std::vector<Runtime>& runtimes) {
   return runtimes == std::vector{Runtime::native};
 }
 
-/// FSDP2's parameters are DTensors, which bitsandbytes' updates do not take; DeepSpeed's own
-/// masters under them are not modelled.
-bool takes_bitsandbytes(Runtime runtime) {
+/// FSDP2's parameters are DTensors, which updates of bitsandbytes and Adafactor do not take;
+/// DeepSpeed's own masters under them are not modelled.
+bool takes_whole_parameters(Runtime runtime) {
   return runtime == Runtime::ddp || runtime == Runtime::fsdp1;
 }
 
@@ -64,16 +64,16 @@ void refuse_under_torchtitan(const PlanOptions& options, const HardwareProfile& 
 
 std::vector<Runtime> runtimes_of(const PlanOptions& options, const HardwareProfile& profile) {
   std::vector<Runtime> asked = options.asked_runtimes();
-  const bool of_bitsandbytes = is_of_bitsandbytes(options.job.optimizer);
+  const bool one_by_one =
+      is_of_bitsandbytes(options.job.optimizer) || options.job.optimizer == "adafactor";
   const auto refuse = [&](std::string_view runtime) {
-    return Error(
-        {.where = "--optimizer",
-         .what = fmt::format("bitsandbytes' {} is not for {}", *options.job.optimizer, runtime),
-         .way_out = "give --runtime ddp,fsdp1, or adamw"});
+    return Error({.where = "--optimizer",
+                  .what = fmt::format("{} is not for {}", *options.job.optimizer, runtime),
+                  .way_out = "give --runtime ddp,fsdp1, or adamw"});
   };
   for (const Runtime runtime : asked)
-    if (of_bitsandbytes && !takes_bitsandbytes(runtime)) throw refuse(name_of(runtime));
-  if (of_bitsandbytes && options.asks_torchtitan()) throw refuse("torchtitan");
+    if (one_by_one && !takes_whole_parameters(runtime)) throw refuse(name_of(runtime));
+  if (one_by_one && options.asks_torchtitan()) throw refuse("torchtitan");
   for (const Runtime runtime : asked)
     if (options.pytorch.float8 && !takes_float8(runtime))
       throw Error({.where = "--float8",
@@ -84,7 +84,7 @@ std::vector<Runtime> runtimes_of(const PlanOptions& options, const HardwareProfi
     return asked;
   }
   if (!asked.empty()) return asked;
-  if (of_bitsandbytes) return {Runtime::ddp, Runtime::fsdp1};
+  if (one_by_one) return {Runtime::ddp, Runtime::fsdp1};
   if (options.pytorch.float8 && !options.has_file()) return {Runtime::ddp, Runtime::fsdp2};
   if (profile.device == "cpu" && !options.has_file()) return {Runtime::native};
   return {Runtime::ddp, Runtime::fsdp2, Runtime::fsdp1, Runtime::deepspeed};

@@ -79,8 +79,8 @@ void add_optimizer(const TrainerLoop& loop, std::string_view file, PytorchGiven&
   if (!loop.optimizer && !given.job.optimizer)
     throw Error({.where = fmt::format("{}: optim", file),
                  .what = fmt::format("this optimizer is not simulated: {}", loop.named_optimizer),
-                 .way_out = "write adamw_torch, adamw_torch_fused, sgd or one of bitsandbytes' "
-                            "AdamW, or give --optimizer"});
+                 .way_out = "write adamw_torch, adamw_torch_fused, sgd, adafactor or AdamW, Lion "
+                            "or RMSprop of bitsandbytes, or give --optimizer"});
   if (given.job.optimizer) return;
   given.job.optimizer = loop.optimizer;
   if (!loop.implementation.empty())

@@ -47,18 +47,27 @@ constexpr std::array<Choice<AttentionSwitches>, 4> sdpa_kernels{
      {"flash", {.cudnn = false}},
      {"cudnn", {}}}};
 
-constexpr std::array<Choice<OptimizerRule>, 3> optimizers{
-    {{"adamw", OptimizerRule::adamw}, {"adam", OptimizerRule::adam}, {"sgd", OptimizerRule::sgd}}};
+constexpr std::array<Choice<OptimizerRule>, 4> optimizers{
+    {{"adamw", OptimizerRule::adamw},
+     {"adam", OptimizerRule::adam},
+     {"sgd", OptimizerRule::sgd},
+     {"adafactor", OptimizerRule::adafactor}}};
 
 /// Names of TrainingArguments' optim and of bitsandbytes' classes.
-constexpr std::array<Choice<eager::BitsAndBytesOptimizer>, 7> bitsandbytes_optimizers{
+constexpr std::array<Choice<eager::BitsAndBytesOptimizer>, 13> bitsandbytes_optimizers{
     {{"adamw_8bit", {.bits = 8}},
      {"adamw_bnb_8bit", {.bits = 8}},
      {"adamw_bnb_32bit", {.bits = 32}},
      {"paged_adamw", {.bits = 32, .paged = true}},
      {"paged_adamw_32bit", {.bits = 32, .paged = true}},
      {"paged_adamw_8bit", {.bits = 8, .paged = true}},
-     {"paged_adamw_bnb_8bit", {.bits = 8, .paged = true}}}};
+     {"paged_adamw_bnb_8bit", {.bits = 8, .paged = true}},
+     {"lion_8bit", {.bits = 8, .one_moment = true}},
+     {"lion_32bit", {.bits = 32, .one_moment = true}},
+     {"paged_lion_8bit", {.bits = 8, .paged = true, .one_moment = true}},
+     {"paged_lion_32bit", {.bits = 32, .paged = true, .one_moment = true}},
+     {"rmsprop_bnb_8bit", {.bits = 8, .one_moment = true}},
+     {"rmsprop_bnb_32bit", {.bits = 32, .one_moment = true}}}};
 
 constexpr std::array<Choice<OptimizerImplementation>, 3> implementations{
     {{"foreach", OptimizerImplementation::foreach},
@@ -239,6 +248,10 @@ void apply_optimizer(const PytorchOptions& options, const JobOptions& given, con
                              : job.optimizer.kind == OptimizerKind::sgd ? OptimizerRule::sgd
                                                                         : OptimizerRule::adamw;
   planner::set_optimizer(job.optimizer, rule, optimizer);
+  if (rule == OptimizerRule::adafactor && options.optimizer_implementation)
+    throw Error({.where = "--optimizer-implementation",
+                 .what = "transformers' Adafactor updates one parameter after the other",
+                 .way_out = "leave it out"});
   if (options.optimizer_implementation)
     optimizer.implementation =
         chosen(implementations, *options.optimizer_implementation, "--optimizer-implementation");
@@ -270,9 +283,24 @@ void apply_activation_offloading(const PytorchOptions& options, const JobOptions
   setup.loop.offloads_activations = true;
 }
 
+/// transformers 5.24 optimization.py: the states of a matrix are plain tensors.
+void check_adafactor(const eager::TrainingSetup& setup) {
+  if (setup.loop.optimizer.rule != OptimizerRule::adafactor) return;
+  if (std::holds_alternative<eager::Fsdp2Setup>(setup.runtime))
+    throw Error({.where = "--optimizer",
+                 .what = "FSDP2 makes every parameter a DTensor, and Adafactor adds its gradients "
+                         "to plain tensors: its first step raises",
+                 .way_out = "give adamw, or shard with FSDP1 (--runtime fsdp1)"});
+  if (std::holds_alternative<eager::DeepSpeedSetup>(setup.runtime))
+    throw Error({.where = "--optimizer",
+                 .what = "Adafactor under DeepSpeed is not modelled",
+                 .way_out = "give adamw, or another runtime"});
+}
+
 /// DeepSpeed's optimizers keep masters of their own; bitsandbytes' states are not modelled there.
 /// FSDP2's parameters are DTensors. bitsandbytes 0.50's updates raise on them under PyTorch 2.15.
 void check_engine(const eager::TrainingSetup& setup) {
+  check_adafactor(setup);
   if (!setup.loop.optimizer.bitsandbytes) return;
   if (std::holds_alternative<eager::Fsdp2Setup>(setup.runtime))
     throw Error({.where = "--optimizer",
@@ -283,6 +311,18 @@ void check_engine(const eager::TrainingSetup& setup) {
     throw Error({.where = "--optimizer",
                  .what = "bitsandbytes' optimizers under DeepSpeed are not modelled",
                  .way_out = "give adamw, or another runtime"});
+}
+
+/// A row of several sequences: FlashAttention is told where each ends, SDPA takes a mask.
+void flatten(const PytorchOptions& options, eager::TrainingSetup& setup) {
+  if (!options.flattens) return;
+  setup.loop.flattens = true;
+  setup.model.packed = options.attention != "flash";
+  if (setup.model.packed)
+    setup.assumed.push_back(fmt::format(
+        "packed sequences are kept apart by a mask of {0} x {0}: FlashAttention needs none "
+        "(attn_implementation: flash_attention_2)",
+        setup.loop.sequences() * setup.loop.length));
 }
 
 /// An engine counts micro-batches and clips itself.
@@ -545,6 +585,7 @@ void apply_pytorch_options(const PytorchOptions& options, const JobOptions& give
   apply_to_engine(given, job, setup);
   apply_optimizer_in_backward(options, setup);
   apply_activation_offloading(options, given, setup);
+  flatten(options, setup);
 }
 
 }  // namespace shardscope

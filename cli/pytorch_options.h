@@ -19,6 +19,7 @@ struct PytorchOptions {
   std::optional<std::int64_t> prompt;      ///< tokens
   std::optional<std::int64_t> eval_batch;  ///< of a file, for simulate's --phases alone
   FineTuningOptions fine_tuning;
+  bool flattens = false;    ///< of a file: Recipe::flattens
   bool by_trainer = false;  ///< a file says that transformers' Trainer makes the optimizer
   std::optional<std::string> allocator;  ///< of simulate and plan alone: cli/allocator_option.h
 

@@ -57,7 +57,9 @@ JobOptions sizes_of(const JobOptions& given) {
 
 /// What plans know of optimizers: how many states a parameter has.
 JobOptions with_planned_optimizer(JobOptions given) {
-  if (given.optimizer == "adam" || is_of_bitsandbytes(given.optimizer)) given.optimizer = "adamw";
+  if (given.optimizer == "adam" || given.optimizer == "adafactor" ||
+      is_of_bitsandbytes(given.optimizer))
+    given.optimizer = "adamw";
   return given;
 }
 
@@ -126,6 +128,31 @@ void apply_checkpointing(const PytorchQuestion& question, PytorchScenario& scena
                  .way_out = "leave one of the two out"});
   const auto choice = eager::parse_checkpoint_choice(*text, "--checkpointing");
   scenario.training.setup.checkpointing = eager::checkpointing_of(scenario.model, choice);
+}
+
+/// transformers 4 quantises a weight on the device and puts it back where FSDP loads efficiently,
+/// and under ZeRO-3. transformers 5 leaves it there. Source: 4.51 modeling_utils.py,
+/// _load_state_dict_into_meta_model; 5.24 quantizer_bnb_4bit.py, update_device_map.
+void load_by_host(const ModelOptions& options, eager::TrainingSetup& setup) {
+  const auto* fsdp1 = std::get_if<eager::Fsdp1Setup>(&setup.runtime);
+  const auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup.runtime);
+  const bool goes_back = (fsdp1 != nullptr && fsdp1->options.sync_module_states) ||
+                         (zero != nullptr && zero->settings.stage == 3);
+  if (options.transformers == TransformersVersion::v4 && setup.fine_tuning->quantization)
+    setup.fine_tuning->to_host = goes_back;
+}
+
+/// Recorded were 4 bits that are kept as floats, under ZeRO-3 (tests/data/peft_example).
+void assume_of_quantized(planner::PytorchTraining& training) {
+  const auto* zero = std::get_if<eager::DeepSpeedSetup>(&training.setup.runtime);
+  const auto& quantization = training.setup.fine_tuning->quantization;
+  if (zero == nullptr || !quantization) return;
+  if (zero->settings.stage == 3 && quantization->is_4bit() &&
+      eager::is_floating(quantization->storage_dtype))
+    return;
+  training.assumed.emplace_back(
+      "quantised weights are partitioned as other parameters are: no recording of DeepSpeed "
+      "confirms it");
 }
 
 /// What the config says of attention counts where no option does. FlashAttention's own package has
@@ -303,10 +330,8 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   if (tuning) {
     apply_fine_tuning(std::move(*tuning), question.job.checkpointing, scenario.training.setup);
     apply_free_memory(question.gpu, scenario);
-    if (plan.runtime == Runtime::deepspeed && scenario.training.setup.fine_tuning->quantization)
-      scenario.training.assumed.emplace_back(
-          "quantised weights are partitioned as other parameters are: no recording of DeepSpeed "
-          "confirms it");
+    load_by_host(model_options(question), scenario.training.setup);
+    assume_of_quantized(scenario.training);
   }
   apply_checkpointing(question, scenario);
   apply_tokens_per_batch(question.job, scenario.training.setup.world, scenario.job);
@@ -330,11 +355,13 @@ bool of_trl(const eager::TrainingSetup& setup) {
   return setup.model.loss == eager::LanguageLoss::tiled;
 }
 
-/// Whether several processes load with device_map=None, so that DDP's model comes from the host:
+/// Whether processes load with device_map=None, so that the model comes from the host: under DDP
 /// TRL's trainers, and scripts that accelerate or the Trainer starts. Other tools name the GPU.
 bool loads_on_host(const eager::TrainingSetup& setup, const ShardingOptions& sharding) {
-  if (!std::holds_alternative<eager::ddp::Options>(setup.runtime)) return false;
-  if (!setup.fine_tuning || setup.fine_tuning->quantization) return false;
+  if (setup.fine_tuning && setup.fine_tuning->quantization) return false;
+  if (std::holds_alternative<eager::PlainSetup>(setup.runtime)) return sharding.loads_on_host;
+  if (!std::holds_alternative<eager::ddp::Options>(setup.runtime) || !setup.fine_tuning)
+    return false;
   const bool script = (sharding.accelerate || sharding.training_arguments) && !sharding.recipe;
   return script || of_trl(setup);
 }
@@ -359,13 +386,14 @@ void place_loading(PytorchScenario& scenario, const ShardingOptions& sharding,
   const bool ddp = std::holds_alternative<eager::ddp::Options>(setup.runtime);
   const bool float8 = setup.float8.recipe != eager::parallel::Float8Recipe::none;
   if (loads_on_host(setup, sharding)) {
-    setup.fine_tuning->from_pretrained = false;
+    if (setup.fine_tuning) setup.fine_tuning->from_pretrained = false;
     setup.made_on = eager::Device::cpu;
+    if (plain) return;
   }
   if (float8 || scenario.model.step) return;
   if (of_trl(setup)) {
     if (plain && setup.fine_tuning)
-      setup.fine_tuning->automatic_map = true;
+      setup.fine_tuning->automatic_map = !sharding.loads_on_host;
     else if (plain)
       load_to_device(scenario, scenario.model, true);
   } else if (sharding.recipe && !setup.fine_tuning && (plain || ddp)) {

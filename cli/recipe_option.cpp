@@ -56,6 +56,7 @@ void take_model(const ConfigFile& file, const Recipe& recipe, JobOptions& job) {
 void take_adapter(const Recipe& recipe, FineTuningOptions& tuning) {
   if (!recipe.adapter.is_null()) fill_unset(tuning.peft, json_text(recipe.adapter));
   if (!recipe.quantization.empty()) fill_unset(tuning.quantization, recipe.quantization);
+  tuning.keeps_magnitudes = recipe.keeps_magnitudes;
   if (recipe.prepares_for_kbit) fill_unset(tuning.prepare_kbit, "on");
   if (recipe.base_dtype) fill_unset(tuning.base_dtype, std::string(name_of(*recipe.base_dtype)));
   if (recipe.trainable_dtype)
@@ -194,6 +195,7 @@ void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputO
   take_adapter(recipe, settings.pytorch.fine_tuning);
   if (recipe.length) fill_unset(settings.job.seq, *recipe.length);
   if (!recipe.attention.empty()) fill_unset(settings.pytorch.attention, recipe.attention);
+  settings.pytorch.flattens = recipe.flattens;
   take_loss(recipe, settings.pytorch);
   take_liger(recipe, settings);
   if (recipe.world) fill_unset(place.world, *recipe.world);
@@ -202,6 +204,7 @@ void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputO
     take_loop(*recipe.own_loop, settings);
   else
     take_training_arguments(file, recipe, settings);
+  sharding.loads_on_host = recipe.loads_on_host;
   sharding.recipe_notes.insert(sharding.recipe_notes.end(), recipe.assumed.begin(),
                                recipe.assumed.end());
 }

@@ -30,6 +30,7 @@ struct ShardingOptions {
   std::optional<std::string> config;           ///< of simulate and plan alone: cli/recipe_option.h
   std::optional<ConfigFile> recipe;            ///< what that file tells the Trainer
   std::optional<Runtime> not_reentrant_under;  ///< as of a Recipe
+  bool loads_on_host = false;                  ///< Recipe::loads_on_host
   std::vector<std::string> recipe_notes;       ///< defaults of its tool, and what is left out
 
   /// Whether the recipe says how the training is sharded, by itself or beside accelerate's file.

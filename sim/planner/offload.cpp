@@ -21,6 +21,7 @@ std::int64_t share_of(std::int64_t elements, std::int64_t ranks) {
 
 std::int64_t states_of(const eager::TrainingSetup& setup) {
   const eager::OptimizerSettings& optimizer = setup.loop.optimizer;
+  if (optimizer.rule == eager::OptimizerRule::adafactor) return 1;  // of what FSDP flattens
   if (optimizer.rule != eager::OptimizerRule::sgd) return 2;
   return optimizer.momentum ? 1 : 0;
 }

@@ -57,10 +57,8 @@ class Phases {
       set_up();
       train();
       const std::vector<SavedState> states = saved_states();
-      if (run_->model().engine() == nullptr) {
-        evaluate();
-        if (save()) save_optimizer();
-      }
+      evaluate();
+      if (save()) save_optimizer();
       if (!states.empty()) {
         Phases next(training_, model_, config_, profile_, eval_batch_);
         phases_.push_back(next.resumed(states));
@@ -142,12 +140,19 @@ class Phases {
     eager::set_training(run_->model().module(), true);
   }
 
+  /// 0: no DeepSpeed.
+  int zero_stage() const {
+    const auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup_.runtime);
+    return zero == nullptr ? 0 : zero->settings.stage;
+  }
+
   /// Whether the library saves the model: what it refuses is no phase.
   bool save() try {
     begin("save");
     const bool adapter = setup_.fine_tuning && setup_.fine_tuning->adapter;
     const bool gathers = std::holds_alternative<eager::Fsdp1Setup>(setup_.runtime) ||
-                         std::holds_alternative<eager::Fsdp2Setup>(setup_.runtime);
+                         std::holds_alternative<eager::Fsdp2Setup>(setup_.runtime) ||
+                         zero_stage() > 0;
     Bytes host;
     if (adapter && !gathers) {
       // PeftModel.save_pretrained takes the adapter alone.
@@ -157,10 +162,13 @@ class Phases {
       // What is sharded is gathered whole before. Under FSDP1 PEFT takes the adapter out of the
       // whole model's state. Source: accelerate 1.15 fsdp_utils.py, _get_model_state_dict.
       const bool drops_frozen =
-          adapter && std::holds_alternative<eager::Fsdp2Setup>(setup_.runtime);
+          adapter &&
+          (std::holds_alternative<eager::Fsdp2Setup>(setup_.runtime) || zero_stage() == 3);
       for (const auto& [name, tensor] : eager::full_state_dict(
                play_.session(), *run_, {.cpu_offload = true, .trainable_only = drops_frozen}))
         host += bytes_on_host(tensor);
+      // Trainer.save_model asks every rank for the state, which it clones.
+      if (zero_stage() == 1 || zero_stage() == 2) host = host * ranks_;
     }
     end("save", host);
     return true;

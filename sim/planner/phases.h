@@ -22,9 +22,9 @@ struct PhaseMemory {
 /// (which are not listed), is evaluated with labels and its logits kept, and its whole state is
 /// gathered on rank 0's host, unless the library refuses that (FSDP1's NO_SHARD). Last, on one
 /// device and under DDP, another process has loaded the optimizer's file to go on. `ranks_per_node`
-/// share a host. DeepSpeed is neither evaluated nor saved here. Blocks that another stream used
-/// count as free at once, so that reserved bytes are a lower bound. `eval_batch`: sequences, or
-/// pairs, of an evaluation's micro-batch; 0: as many as in training.
+/// share a host. ZeRO-3 saves 16-bit weights (stage3_gather_16bit_weights_on_model_save). Blocks
+/// that another stream used count as free at once, so that reserved bytes are a lower bound.
+/// `eval_batch`: sequences, or pairs, of an evaluation's micro-batch; 0: as many as in training.
 std::vector<PhaseMemory> phases_of(const PytorchTraining& training, const Model& model,
                                    const JsonValue& config, const HardwareProfile& profile,
                                    std::int64_t eval_batch = 0);

@@ -35,7 +35,12 @@ ShardingCosts::ShardingCosts(const Choice& of, const TrialInputs& with)
 ShardingPlan ShardingCosts::plan() const {
   RuntimeRequest request = runtime_request(choice, inputs.model);
   request.optimizer = inputs.training.optimizer;
-  return plan_of(inputs.model, request);
+  ShardingPlan plan = plan_of(inputs.model, request);
+  // A bound counts what is there for sure: these keep less than AdamW's states, or elsewhere.
+  const eager::OptimizerSettings& optimizer = inputs.training.loop.optimizer;
+  if (optimizer.bitsandbytes || optimizer.rule == eager::OptimizerRule::adafactor)
+    plan.per_rank.optimizer_states = {};
+  return plan;
 }
 
 Duration ShardingCosts::time(OperationKind kind, std::int64_t count, Dtype of,

@@ -1112,7 +1112,7 @@ TEST_F(Pytorch, KeysOfTrainingArgumentsThatNothingReadsAreNamed) {
 
 TEST_F(Pytorch, AnOptimizerThatIsNotSimulatedIsRefusedByKey) {
   set_up_tiny_job(workplace_);
-  workplace_.write("arguments.json", R"({"output_dir": "out", "optim": "adafactor"})");
+  workplace_.write("arguments.json", R"({"output_dir": "out", "optim": "ademamix"})");
   const Outcome outcome = workplace_.run(
       "simulate --training-arguments arguments.json --model model --world 2 --cluster h100_sxm");
   EXPECT_EQ(outcome.code, 2);

@@ -99,6 +99,39 @@ TEST_F(Tools, EvaluateWithABatchOfTheirOwn) {
   EXPECT_GT(rows, 0);
 }
 
+double allocated_in(const Json& phases, const std::string& name) {
+  const auto phase = std::ranges::find_if(
+      phases, [&](const Json& each) { return each["phase"].get<std::string>() == name; });
+  EXPECT_NE(phase, phases.end()) << name;
+  return phase == phases.end() ? 0 : (*phase)["memory"]["peak_allocated_bytes"].get<double>();
+}
+
+// The second step, an evaluation and the last save, recorded: tests/data/peft_example.
+TEST_F(Tools, PeftsExampleTakesWhatItTook) {
+  std::ifstream stream(source_root / "tests/data/peft_example/steps.json");
+  const Json recorded = Json::parse(stream);
+  workplace_.write("config.json", recorded["config"].dump());
+  for (const Json& row : recorded["rows"]) {
+    const auto name = row["name"].get<std::string>();
+    workplace_.write("run.sh", row["file"].get<std::string>());
+    std::string options = "--phases --config run.sh --world " + row["world"].dump();
+    if (row.contains("accelerate")) {
+      workplace_.write("accelerate.yaml", row["accelerate"].get<std::string>());
+      options += " --accelerate accelerate.yaml";
+    }
+    const Json got = answer(options);
+    const Json memory = got["steps"][1]["memory"];
+    const auto bytes = [&](const char* key) { return row[key].get<double>(); };
+    EXPECT_NEAR(memory["peak_allocated_bytes"].get<double>() / bytes("peak_allocated"), 1, 0.002)
+        << name;
+    EXPECT_NEAR(memory["peak_reserved_bytes"].get<double>() / bytes("peak_reserved"), 1, 0.02)
+        << name;
+    for (const auto& [phase, key] : {std::pair{"evaluate", "peak_evaluate"}, {"save", "peak_save"}})
+      if (row.contains(key))
+        EXPECT_NEAR(allocated_in(got["phases"], phase) / bytes(key), 1, 0.01) << name << phase;
+  }
+}
+
 // Small enough that reentrant checkpoints and others differ in the highest memory.
 constexpr const char* small_llama =
     R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 256,

@@ -1,4 +1,5 @@
-// State of bitsandbytes' AdamW. Expectations: optim/optimizer.py of bitsandbytes 0.50.2, by hand.
+// State of bitsandbytes' AdamW and Lion, and of transformers' Adafactor. Expectations by hand from
+// optim/optimizer.py of bitsandbytes 0.50.2 and optimization.py of transformers 5.24.
 #include <gtest/gtest.h>
 
 #include "core/pytorch/engine/copies.h"
@@ -59,6 +60,34 @@ TEST(BitsAndBytesOptimizer, PagesFrom100000Elements) {
   const BitsAndBytesOptimizer paged{.bits = 32, .paged = true};
   EXPECT_EQ(after_a_step(s, 99'999, paged).states().front().first_moment.device(), Device::cuda);
   EXPECT_EQ(after_a_step(s, 100'000, paged).states().front().first_moment.device(), Device::cpu);
+}
+
+TEST(BitsAndBytesOptimizer, KeepsOneMomentOfLion) {
+  Session s;
+  const ParameterOptimizer lion = after_a_step(s, 5000, {.bits = 8, .one_moment = true});
+  EXPECT_EQ(lion.states().front().first_moment.bytes().count, 5000);
+  EXPECT_FALSE(lion.states().front().second_moment);
+  EXPECT_FALSE(lion.states().front().second_scales);
+  EXPECT_EQ(lion.code_tables().size(), 1u);
+}
+
+// A mean of squares for each row and each column; of a vector for each element.
+TEST(Adafactor, KeepsRowsAndColumnsOfAMatrix) {
+  Session s;
+  Tensors parameters;
+  for (const Dims& sizes : {Dims{600, 400}, Dims{600}}) {
+    parameters.push_back(empty(s, sizes, {Dtype::bfloat16, Device::cuda}));
+    parameters.back().set_requires_grad(true);
+    parameters.back().set_grad(empty_like(s, parameters.back()));
+  }
+  ParameterOptimizer optimizer(parameters, {.rule = OptimizerRule::adafactor});
+  optimizer.step(s);
+  const auto& states = optimizer.states();
+  EXPECT_EQ(states[0].first_moment.bytes().count, 600 * 4);
+  EXPECT_EQ(states[0].second_moment.bytes().count, 400 * 4);
+  EXPECT_EQ(states[1].first_moment.bytes().count, 600 * 4);
+  EXPECT_FALSE(states[1].second_moment);
+  EXPECT_EQ(states[1].scale.numel(), 1);
 }
 
 }  // namespace

@@ -136,6 +136,53 @@ TEST(TrlRecipe, TakesTheTrainerFromTheCommand) {
   EXPECT_EQ(loss_of("trl sft --model_name_or_path m\n"), "tiles");
 }
 
+// SFTTrainer.__init__: padding_free, or packing by a strategy that cuts no sequence.
+TEST(TrlRecipe, FlattensABatchThatIsPackedOrNotPadded) {
+  const auto flattens = [](const std::string& keys) {
+    return read(ConfigKind::trl, "model_name_or_path: m\n" + keys).flattens;
+  };
+  EXPECT_FALSE(flattens(""));
+  EXPECT_TRUE(flattens("packing: true\n"));
+  EXPECT_TRUE(flattens("packing: true\npacking_strategy: bfd_split\n"));
+  EXPECT_FALSE(flattens("packing: true\npacking_strategy: wrapped\n"));
+  EXPECT_TRUE(flattens("padding_free: true\n"));
+}
+
+// PEFT 5d602fd, examples/sft/run_peft_qlora_fsdp.sh: the arguments, shortened.
+constexpr const char* peft_qlora =
+    "accelerate launch --config_file \"configs/fsdp_config_qlora.yaml\"  train.py \\\n"
+    "--model_name_or_path \"meta-llama/Llama-2-70b-hf\" --chat_template_format \"chatml\" \\\n"
+    "--add_special_tokens False --append_concat_token False --splits \"train,test\" \\\n"
+    "--max_length 2048 --bf16 True --packing True --per_device_train_batch_size 2 \\\n"
+    "--gradient_accumulation_steps 2 --gradient_checkpointing True --use_reentrant True \\\n"
+    "--use_flash_attn True --use_peft_lora True --lora_r 8 --lora_alpha 16 \\\n"
+    "--lora_target_modules \"all-linear\" --use_4bit_quantization True --use_nested_quant True \\\n"
+    "--bnb_4bit_compute_dtype \"bfloat16\" --bnb_4bit_quant_storage_dtype \"bfloat16\"\n";
+
+TEST(PeftExample, IsReadAsItsScriptReadsIt) {
+  const Recipe recipe = read_recipe(written(ConfigKind::trl, peft_qlora, "run_peft.sh"));
+  EXPECT_EQ(recipe.quantization, "nf4,double,compute=bfloat16,storage=bfloat16");
+  EXPECT_EQ(recipe.base_dtype, Dtype::bfloat16);
+  EXPECT_EQ(recipe.trainable_dtype, Dtype::bfloat16);
+  EXPECT_EQ(recipe.adapter.get("r"), ConfigValue(8));
+  EXPECT_EQ(recipe.adapter.get("lora_dropout"), ConfigValue(0.1));
+  EXPECT_EQ(recipe.attention, "flash");
+  EXPECT_EQ(recipe.length, 2048);
+  EXPECT_TRUE(recipe.flattens);
+  EXPECT_TRUE(recipe.findings.empty());
+  EXPECT_EQ(recipe.training_arguments.get("gradient_checkpointing_kwargs").get("use_reentrant"),
+            ConfigValue(true));
+}
+
+// from_pretrained without device_map; in float32, where the weights' storage says nothing else.
+TEST(PeftExample, LoadsByItself) {
+  const Recipe recipe = read_recipe(written(
+      ConfigKind::trl, "python train.py --model_name_or_path m --use_peft_lora True\n", "run.sh"));
+  EXPECT_TRUE(recipe.loads_on_host);
+  EXPECT_EQ(recipe.base_dtype, Dtype::float32);
+  EXPECT_EQ(recipe.adapter.get("r"), ConfigValue(64));
+}
+
 TEST(TrlRecipe, RefusesKtoByItsLoss) {
   EXPECT_NE(refusal(ConfigKind::trl, "model_name_or_path: m\nbeta: 0.1\nloss_type: kto\n")
                 .find("run.yaml:3: loss_type: kto belongs to KTO"),

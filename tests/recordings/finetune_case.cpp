@@ -279,9 +279,13 @@ eager::OptimizerSettings optimizer_of(const Json& settings) {
                                                        : implementation == "forloop" ? loop
                                                                                      : foreach};
   const auto name = settings.at("optimizer").get<std::string>();
-  if (name != "adamw")
-    optimizer.bitsandbytes = eager::BitsAndBytesOptimizer{.bits = name.ends_with("8bit") ? 8 : 32,
-                                                          .paged = name.starts_with("paged")};
+  if (name == "adafactor")
+    optimizer.rule = eager::OptimizerRule::adafactor;
+  else if (name != "adamw")
+    optimizer.bitsandbytes =
+        eager::BitsAndBytesOptimizer{.bits = name.ends_with("8bit") ? 8 : 32,
+                                     .paged = name.starts_with("paged"),
+                                     .one_moment = name.find("lion") != std::string::npos};
   return optimizer;
 }
 

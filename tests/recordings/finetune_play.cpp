@@ -167,6 +167,7 @@ class FineTunePlay {
     std::set<const eager::StorageImpl*> seen;
     const eager::ParameterOptimizer& optimizer = run_->loop().optimizer();
     const bool bits = optimizer.settings().bitsandbytes.has_value();
+    const bool factored = optimizer.settings().rule == eager::OptimizerRule::adafactor;
     const auto note = [&](const char* key, const Tensor& tensor, bool paged) {
       if (!tensor) return;
       const bool on_device = tensor.device() == eager::Device::cuda;
@@ -186,8 +187,15 @@ class FineTunePlay {
     };
     for (const eager::ParameterOptimizer::State& state : optimizer.states()) {
       const auto table = [&](std::size_t i) {
-        return state.first_scales ? optimizer.code_tables()[i] : Tensor();
+        return state.first_scales && i < optimizer.code_tables().size() ? optimizer.code_tables()[i]
+                                                                        : Tensor();
       };
+      if (factored) {
+        note(state.second_moment ? "exp_avg_sq_row" : "exp_avg_sq", state.first_moment, false);
+        note("exp_avg_sq_col", state.second_moment, false);
+        note("RMS", state.scale, false);
+        continue;
+      }
       note("step", state.step, false);
       note(bits ? "state1" : "exp_avg", state.first_moment, bits);
       note("qmap1", table(0), false);

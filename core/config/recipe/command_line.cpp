@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/config/recipe/peft_example.h"
 #include "core/config/yaml/yaml_reader.h"
 
 namespace shardscope::recipes {
@@ -110,6 +111,10 @@ std::optional<std::size_t> options_of(const std::vector<Word>& command) {
     if (ends_with_any(word, {"swift/cli/sft.py", "swift/cli/pt.py", "swift/cli/rlhf.py",
                              "trl/scripts/sft.py", "trl/scripts/dpo.py", "trl/scripts/grpo.py",
                              "scripts/run_sft.py", "src/train.py"}))
+      return i + 1;
+    if (word.ends_with(".py") && std::ranges::any_of(command, [](const Word& argument) {
+          return is_peft_example_argument(argument.text);
+        }))
       return i + 1;
   }
   return std::nullopt;

@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/config/recipe/command_line.h"
+#include "core/config/recipe/peft_example.h"
 #include "core/config/recipe/tools.h"
 #include "core/config/toml/toml_reader.h"
 #include "core/config/yaml/yaml_reader.h"
@@ -87,7 +88,8 @@ Recipe read_recipe(RecipeTool tool, std::string_view text, const std::string& fi
                  .way_out = "give the file of a training tool"});
   switch (tool) {
     case RecipeTool::trl:
-      return recipes::read_trl(value, file);
+      return recipes::is_of_peft_example(value) ? recipes::read_peft_example(value, file)
+                                                : recipes::read_trl(value, file);
     case RecipeTool::axolotl:
       return recipes::read_axolotl(value, file);
     case RecipeTool::llama_factory:

@@ -36,6 +36,8 @@ struct Recipe {
   std::string quantization;        ///< as --quantization takes it; empty: none
   bool prepares_for_kbit = false;  ///< prepare_model_for_kbit_training
   std::optional<Dtype> base_dtype;       ///< that the weights are loaded in
+  bool keeps_magnitudes = false;         ///< trainable_dtype is not for DoRA's magnitudes
+  bool loads_on_host = false;            ///< from_pretrained without device_map, even on one device
   std::optional<Dtype> trainable_dtype;  ///< that the tool casts to what trains
   std::optional<std::int64_t> length;    ///< tokens of a sequence
   std::string attention;                 ///< as --attention takes it; empty: the default
@@ -43,6 +45,8 @@ struct Recipe {
   std::string loss;                      ///< as --loss takes it; empty: the model's
   std::string reference;                 ///< as --reference takes it; empty: the default
   std::optional<std::int64_t> prompt;    ///< as --prompt takes it
+  /// The sequences of a micro-batch lie one after the other in a single row.
+  bool flattens = false;
   /// The model types that the tool turns Liger on for; empty: all that Liger has.
   std::vector<std::string_view> liger_families = {};
   /// Where several ranks run under it, the tool's checkpoints are not reentrant whatever the

@@ -24,7 +24,6 @@ enum class Trainer : std::uint8_t { sft, dpo, grpo };
 constexpr LeftOut left_out[] = {
     {"activation_offloading", "activations in host memory need less device memory"},
     {"lora_target_parameters", "adapters on parameters of experts are left out"},
-    {"padding_free", "batches without padding hold fewer tokens than is predicted"},
     {"router_aux_loss_coef", "the loss of the router is left out"},
     {"cast_lm_head_to_fp32", "a head in float32 needs more memory than is predicted"},
     {"use_vllm", "generation is left out, and so is the memory of a vLLM on the same GPU"},
@@ -41,7 +40,6 @@ constexpr std::string_view no_bearing[] = {"model_revision",
                                            "pad_token",
                                            "truncation_mode",
                                            "shuffle_dataset",
-                                           "packing_strategy",
                                            "pad_to_multiple_of",
                                            "eval_packing",
                                            "completion_only_loss",
@@ -161,7 +159,10 @@ Trainer trainer_of(Keys& keys) {
 
 void read_supervised(Keys& keys, Recipe& recipe) {
   recipe.length = keys.count("max_length", default_length);
-  if (!keys.flag("packing", false))
+  const bool packs = keys.flag("packing", false);
+  const bool fits = keys.text("packing_strategy", "bfd") != "wrapped";
+  recipe.flattens = keys.flag("padding_free", false) || (packs && fits);
+  if (!packs)
     recipe.assumed.emplace_back("every sequence has max_length tokens, each with a label");
   // LabelSmoother needs whole logits.
   if (!(keys.number("label_smoothing_factor", 0) > 0)) recipe.loss = "tiles";
@@ -285,6 +286,7 @@ Recipe read_trl(const ConfigValue& value, const std::string& file) {
   if (dtype != "auto") recipe.base_dtype = parse_dtype(dtype, file + ": dtype");
   recipe.quantization = quantization_of(keys, dtype == "auto" ? "bfloat16" : dtype);
   if (!recipe.quantization.empty()) recipe.trainable_dtype = Dtype::bfloat16;
+  recipe.keeps_magnitudes = true;
   read_adapter(keys, trainer, recipe);
   recipe.attention = attention_of(keys);
   if (keys.has("accelerate_config"))

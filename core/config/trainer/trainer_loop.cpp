@@ -26,9 +26,11 @@ constexpr std::array<std::string_view, 11> not_simulated{"tf32",
                                                          "accelerator_config",
                                                          "full_determinism"};
 
-/// Block-wise AdamW of bitsandbytes. Source: trainer_optimizer.py.
-constexpr std::string_view of_bitsandbytes[] = {"adamw_8bit", "adamw_bnb_8bit", "paged_adamw",
-                                                "paged_adamw_32bit", "paged_adamw_8bit"};
+/// What the Trainer calls them. Source: training_args.py, OptimizerNames; trainer_optimizer.py.
+constexpr std::string_view without_implementations[] = {
+    "adafactor",       "adamw_8bit",       "adamw_bnb_8bit",   "lion_8bit",
+    "lion_32bit",      "paged_adamw",      "paged_adamw_8bit", "paged_adamw_32bit",
+    "paged_lion_8bit", "paged_lion_32bit", "rmsprop_bnb_8bit", "rmsprop_bnb_32bit"};
 
 class LoopReader {
  public:
@@ -99,11 +101,15 @@ class LoopReader {
   void read_optimizer() {
     const ConfigValue optim = argument("optim");
     loop_.named_optimizer = optim.str();
-    for (const std::string_view name : of_bitsandbytes)
+    for (const std::string_view name : without_implementations)
       if (optim.is(name)) {
         loop_.optimizer = std::string(name);
         return;
       }
+    if (optim.is("rmsprop_bnb")) {
+      loop_.optimizer = "rmsprop_bnb_32bit";
+      return;
+    }
     loop_.implementation = optim.is("adamw_torch_fused") ? "fused" : "foreach";
     if (optim.is("adamw_torch_fused") || optim.is("adamw_torch")) loop_.optimizer = "adamw";
     if (optim.is("sgd")) loop_.optimizer = "sgd";

@@ -16,7 +16,7 @@ struct TrainerLoop {
   std::int64_t micro_batches = 1;  ///< gradient_accumulation_steps
   double clip = 1.0;               ///< max_grad_norm; 0: no clipping
   std::string named_optimizer;     ///< `optim`
-  /// "adamw", "sgd" or bitsandbytes' name; none: `optim` is another one.
+  /// "adamw", "sgd", "adafactor" or bitsandbytes' name; none: `optim` is another one.
   std::optional<std::string> optimizer;
   std::string implementation;         ///< torch.optim's: "foreach" or "fused"; else empty
   std::string liger;                  ///< Liger's kernels: "on" or their names; empty: none

@@ -19,7 +19,7 @@ for name, value in {"trainer": "dpo", "dtype": "float32", "out": "case.json", "f
 for name, value in {"batch": 2, "length": 256, "prompt": 64, "lora": 0, "rank": 16, "hidden": 256, "layers": 2,
                     "heads": 4, "kv_heads": 2, "feed_forward": 704, "vocabulary": 40000, "tied": 0, "bf16": 1,
                     "checkpointing": 1, "precompute": 0, "micro_batches": 1, "steps": 2, "four_bits": 0,
-                    "beta_percent": -1}.items():
+                    "beta_percent": -1, "packing": 0, "dora": 0}.items():
     parser.add_argument("--" + name, type=int, default=value)
 args = parser.parse_args()
 
@@ -51,13 +51,18 @@ adapter = None
 if args.lora:
     import peft
     adapter = peft.LoraConfig(r=args.rank, lora_alpha=32, lora_dropout=0.05, target_modules="all-linear",
-                              task_type="CAUSAL_LM")
+                              task_type="CAUSAL_LM", use_dora=bool(args.dora))
 samples = args.batch * args.micro_batches * args.steps
 completion = args.length - args.prompt
 if args.trainer == "sft":
     import trl
     base, config_class = trl.SFTTrainer, trl.SFTConfig
-    data = Dataset.from_dict({"input_ids": [[5] * args.length] * samples})
+    rows = {"input_ids": [[5] * args.length] * samples}
+    if args.packing:
+        # Two sequences a row, as the strategy "bfd" leaves them.
+        rows["seq_lengths"] = [[args.length // 2, args.length - args.length // 2]] * samples
+    data = Dataset.from_dict(rows)
+    common["packing"] = bool(args.packing)
     common["max_length"] = args.length
     common["dataset_kwargs"] = {"skip_prepare_dataset": True}
 elif args.trainer == "dpo":

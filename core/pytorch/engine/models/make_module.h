@@ -74,7 +74,9 @@ struct ModelSettings {
   bool traced_without_masks = false;
   /// Of the loop over experts: by layer; missing: every expert gets its even share.
   std::vector<ExpertShares> routing;
-  /// The question whether several sequences are packed into one, whose answer is no; empty: as
+  /// Several sequences are packed into one, so that a mask has to keep them apart.
+  bool packed = false;
+  /// The question whether they are, where the answer is no and a tool has its own; empty: as
   /// transformers asks it (masking_utils.py, find_packed_sequence_indices).
   std::function<void(Session&, Tensor position_ids)> ask_packed;
 };

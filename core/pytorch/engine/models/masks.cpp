@@ -54,28 +54,53 @@ void ask_all(Session& s, Tensor tensor) {
   item(s, compare(s, Comparison::eq, sum(s, tensor), tensor.numel()));
 }
 
-/// find_packed_sequence_indices, whose answer is "one sequence each".
-void ask_packed(Session& s, const Tensor& position_ids) {
+/// remap_positions_for_packed_sequence.
+MaskFunction of_positions(MaskFunction function, const Tensor& positions) {
+  return [function = std::move(function), positions](Session& s, const Indices& at) {
+    Indices own = at;
+    own.query = index(s, positions, {at.batch, at.query});
+    own.key = index(s, positions, {at.batch, at.key});
+    return function(s, own);
+  };
+}
+
+/// packed_sequence_mask_function.
+MaskFunction of_one_sequence(const Tensor& sequences) {
+  return [sequences](Session& s, const Indices& at) {
+    const Tensor of_query = index(s, sequences, {at.batch, at.query});
+    return compare(s, Comparison::eq, of_query, index(s, sequences, {at.batch, at.key}));
+  };
+}
+
+/// find_packed_sequence_indices; None: one sequence each.
+Tensor packed_sequences(Session& s, const Tensor& position_ids, bool are_packed) {
   Tensor first = sub(s, indexed_slice(s, position_ids, 1, 0, 1), 1);
   Tensor changes = differences(s, position_ids, first);
   Tensor packed = cumsum(s, compare(s, Comparison::ne, changes, 1), -1);
   const LetGo let_go{first, changes, packed};
   item(s, all(s, compare(s, Comparison::eq, select(s, packed, 1, packed.size(1) - 1), 0)));
+  return are_packed ? packed : Tensor();
 }
 
-/// _preprocess_mask_arguments: the mask as bool; asks whether sequences are packed.
-Tensor preprocessed_mask(Session& s, const Context& context, const MaskRequest& request) {
-  if (request.attention_mask) return to(s, request.attention_mask, Dtype::boolean);
+struct Preprocessed {
+  Tensor padding;               ///< the mask that was given, as bool
+  Tensor positions, sequences;  ///< of sequences that are packed
+};
+
+/// _preprocess_mask_arguments; asks whether sequences are packed.
+Preprocessed preprocessed_mask(Session& s, const Context& context, const MaskRequest& request) {
+  if (request.attention_mask) return {.padding = to(s, request.attention_mask, Dtype::boolean)};
   if (!request.position_ids || context->cache) return {};
   const std::int64_t batch = request.embeddings.size(0);
   const Tensor positions = request.position_ids.size(0) == batch
                                ? request.position_ids
                                : expand(s, request.position_ids, {batch, -1});
-  if (context->settings.ask_packed)
+  if (context->settings.ask_packed) {
     context->settings.ask_packed(s, positions);
-  else
-    ask_packed(s, positions);
-  return {};
+    return {};
+  }
+  const Tensor sequences = packed_sequences(s, positions, context->settings.packed);
+  return {.padding = {}, .positions = positions, .sequences = sequences};
 }
 
 /// _ignore_causal_mask_sdpa. A mask of fake tensors is not looked at.
@@ -159,20 +184,22 @@ Tensor differences(Session& s, const Tensor& positions, Tensor first) {
 }
 
 Tensor create_causal_mask(Session& s, const Context& context, const MaskRequest& request) {
-  const Tensor padding = preprocessed_mask(s, context, request);
+  const auto [padding, positions, sequences] = preprocessed_mask(s, context, request);
   // flash_attention_mask: None without padding.
   if (context->settings.attention == AttentionImplementation::flash && !padding) return {};
-  const bool skips = context->settings.attention == AttentionImplementation::sdpa;
+  const bool skips = context->settings.attention == AttentionImplementation::sdpa && !sequences;
   if (skips && ignores_causal_mask(s, context, request, padding)) return {};
   MaskFunction function = causal;
   if (request.sliding_window) function = both(within_window(*request.sliding_window), causal);
+  if (sequences)
+    function = both(of_positions(std::move(function), positions), of_one_sequence(sequences));
   return finished(s, context, request, std::move(function), padding);
 }
 
 Tensor create_bidirectional_mask(Session& s, const Context& context, const MaskRequest& request) {
   MaskRequest without_positions = request;
   without_positions.position_ids = {};
-  const Tensor padding = preprocessed_mask(s, context, without_positions);
+  const Tensor padding = preprocessed_mask(s, context, without_positions).padding;
   if (ignores_bidirectional_mask(s, context, padding)) return {};
   return finished(s, context, request, bidirectional, padding);
 }

@@ -1,5 +1,5 @@
-// torch.optim's Adam, AdamW and SGD with the temporaries that each implementation makes, and
-// bitsandbytes' AdamW.
+// torch.optim's Adam, AdamW and SGD with the temporaries that each implementation makes,
+// bitsandbytes' AdamW, Lion and RMSprop, and transformers' Adafactor.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace shardscope::eager {
 
-enum class OptimizerRule : std::uint8_t { adamw, adam, sgd };
+enum class OptimizerRule : std::uint8_t { adamw, adam, sgd, adafactor };
 /// foreach is PyTorch's default on CUDA, loop on the CPU.
 enum class OptimizerImplementation : std::uint8_t { foreach, fused, loop };
 
@@ -20,6 +20,7 @@ enum class OptimizerImplementation : std::uint8_t { foreach, fused, loop };
 struct BitsAndBytesOptimizer {
   int bits = 8;
   bool paged = false;
+  bool one_moment = false;  ///< Lion and RMSprop: AdamW has two
   /// The Trainer's rule: the states of nn.Embedding's weights have 32 bits.
   bool embeddings_in_float = false;
   bool operator==(const BitsAndBytesOptimizer&) const = default;
@@ -39,7 +40,7 @@ struct OptimizerSettings {
   bool denominator_apart = false;
   bool momentum = false;                                   ///< of sgd
   bool nesterov = false;                                   ///< of sgd
-  std::optional<BitsAndBytesOptimizer> bitsandbytes = {};  ///< of adam and adamw; absent: PyTorch's
+  std::optional<BitsAndBytesOptimizer> bitsandbytes = {};  ///< in place of `rule`
   bool operator==(const OptimizerSettings&) const = default;
 };
 
@@ -55,7 +56,7 @@ using GradientView =
     std::function<Tensor(Session& s, const Tensor& parameter, const Tensor& gradient)>;
 
 /// One parameter group. Source: torch/optim/adam.py, adamw.py, sgd.py, optimizer.py of torch 2.15;
-/// optim/optimizer.py of bitsandbytes 0.50.2.
+/// optim/optimizer.py of bitsandbytes 0.50.2; optimization.py of transformers 5.24.
 class ParameterOptimizer {
  public:
   ParameterOptimizer(Tensors parameters, const OptimizerSettings& settings);
@@ -70,12 +71,13 @@ class ParameterOptimizer {
   /// State of one parameter: none before the first step in which it has a gradient.
   struct State {
     Tensor step;             ///< on the CPU; fused or capturable: on the device
-    Tensor first_moment;     ///< exp_avg; of sgd its momentum
-    Tensor second_moment;    ///< exp_avg_sq
+    Tensor first_moment;     ///< exp_avg; of sgd its momentum; of adafactor exp_avg_sq or its rows
+    Tensor second_moment;    ///< exp_avg_sq; of adafactor its columns
     Tensor greatest_moment;  ///< max_exp_avg_sq
     /// Of bitsandbytes' 8 bits: absmax1 and absmax2. Its moments are state1 and state2; paged ones
     /// are on the CPU.
     Tensor first_scales, second_scales;
+    Tensor scale;  ///< of adafactor: RMS
   };
   const Tensors& parameters() const { return parameters_; }
   const OptimizerSettings& settings() const { return settings_; }
@@ -98,6 +100,8 @@ class ParameterOptimizer {
   void adam_loop(Session& s, Group& group);
   void bitsandbytes_step(Session& s);
   void make_bitsandbytes_state(Session& s, const Tensor& parameter, State& state);
+  void adafactor_step(Session& s);
+  void make_adafactor_state(Session& s, const Tensor& gradient, State& state);
   void sgd(Session& s, Group& group, const FusedScaling& scaling);
   void sgd_foreach(Session& s, Group& group);
   void sgd_fused(Session& s, Group& group, const FusedScaling& scaling);

@@ -1,4 +1,5 @@
-// bitsandbytes' AdamW: optim/optimizer.py, Optimizer2State, of bitsandbytes 0.50.2.
+// bitsandbytes' AdamW, Lion and RMSprop: optim/optimizer.py, Optimizer2State and Optimizer1State,
+// of bitsandbytes 0.50.2.
 #include <algorithm>
 
 #include "core/pytorch/engine/copies.h"
@@ -32,15 +33,16 @@ void ParameterOptimizer::make_bitsandbytes_state(Session& s, const Tensor& param
   const bool overruled = std::any_of(in_float_.begin(), in_float_.end(),
                                      [&](const Tensor& other) { return other.is(parameter); });
   const bool in_bytes = wanted.bits == 8 && !overruled && parameter.numel() >= min_8bit_elements;
+  const int moments = wanted.one_moment ? 1 : 2;
   const Dtype dtype = in_bytes ? Dtype::uint8 : Dtype::float32;
   if (in_bytes && code_tables_.empty())
-    for (int i = 0; i < 2; ++i) code_tables_.push_back(empty(s, {code_elements}, numbers));
+    for (int i = 0; i < moments; ++i) code_tables_.push_back(empty(s, {code_elements}, numbers));
   state.first_moment = state_buffer(s, parameter, dtype, wanted.paged);
-  state.second_moment = state_buffer(s, parameter, dtype, wanted.paged);
+  if (moments > 1) state.second_moment = state_buffer(s, parameter, dtype, wanted.paged);
   if (!in_bytes) return;
   const std::int64_t blocks = (parameter.numel() + block_elements - 1) / block_elements;
   state.first_scales = zeros(s, {blocks}, numbers);
-  state.second_scales = zeros(s, {blocks}, numbers);
+  if (moments > 1) state.second_scales = zeros(s, {blocks}, numbers);
 }
 
 void ParameterOptimizer::bitsandbytes_step(Session& s) {

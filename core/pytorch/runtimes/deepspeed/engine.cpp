@@ -1,6 +1,7 @@
 #include "core/pytorch/runtimes/deepspeed/engine.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "core/base/error.h"
@@ -54,6 +55,7 @@ std::vector<ParameterIndices> one_group(const std::vector<NamedParameter>& param
 
 Engine::Engine(Session& s, ProcessGroups& groups, Request request)
     : s_(s),
+      rank_(groups.world().rank),
       model_(request.model),
       settings_(std::move(request.settings)),
       watchers_(std::move(request.watchers)),
@@ -103,6 +105,35 @@ void Engine::backward(const Tensor& loss) {
   optimizer_->start_backward();
   eager::backward(s_, scaled);
   optimizer_->end_backward();
+}
+
+ParameterIndices Engine::indices_of(const Module& module) const {
+  ParameterIndices indices;
+  for (const Module::NamedTensor& own : module.parameters)
+    for (std::size_t i = 0; i < parameters_.size(); ++i)
+      if (own.tensor && parameters_[i].tensor().is(own.tensor)) indices.push_back(i);
+  return indices;
+}
+
+/// _zero3_consolidated_16bit_state_dict.
+std::vector<std::pair<std::string, Tensor>> Engine::consolidated(bool trainable_only) {
+  const NoGrad no_grad(s_);
+  std::vector<std::pair<std::string, Tensor>> state;
+  std::set<std::size_t> saved;
+  optimizer_->start_saving();
+  for (const Module* module : modules_of(model_)) {
+    const ParameterIndices own = indices_of(*module);
+    optimizer_->gather(own);
+    for (const std::size_t i : own) {
+      const Tensor& parameter = parameters_[i].tensor();
+      if (rank_ != 0 || (trainable_only && !parameter.requires_grad())) continue;
+      if (saved.insert(i).second)
+        state.emplace_back(parameters_[i].name, to(s_, parameter, {.device = Device::cpu}));
+    }
+    optimizer_->partition(own);
+  }
+  optimizer_->end_saving();
+  return state;
 }
 
 std::vector<HeldTensor> Engine::held() const {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/pytorch/engine/module.h"
@@ -34,6 +36,10 @@ class Engine {
   void step();
   /// Counts so many micro-batches that are not run: the accumulation ends earlier by them.
   void leave_out(int micro_batches) { micro_steps_ += micro_batches; }
+  /// What rank 0 has on its host when the parameters were gathered module by module; other ranks
+  /// have nothing.
+  std::vector<std::pair<std::string, Tensor>> consolidated(bool trainable_only);
+  int stage() const { return settings_.stage; }
   /// What DeepSpeed holds now by itself, with the state of the optimizer: flat parameters, masters,
   /// buckets, gradients on their way.
   std::vector<HeldTensor> held() const;
@@ -42,8 +48,10 @@ class Engine {
 
  private:
   bool at_boundary() const;
+  ParameterIndices indices_of(const Module& module) const;
 
   Session& s_;
+  int rank_;
   Module& model_;
   DeepSpeedSettings settings_;
   Watchers watchers_;

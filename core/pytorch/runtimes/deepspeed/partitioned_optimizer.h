@@ -24,6 +24,10 @@ class PartitionedOptimizer final : public ZeroOptimizerBase {
   void step() override;
   void zero_grad() override;
   std::vector<HeldTensor> held() const override;
+  void start_saving() override;
+  void gather(const ParameterIndices& parameters) override { parameters_.gather_now(parameters); }
+  void partition(const ParameterIndices& parameters) override;
+  void end_saving() override;
 
  private:
   /// Parameters that the optimizer steps together.

@@ -264,6 +264,20 @@ void PartitionedOptimizer::step() {
   parameters_.drop_secondary();
 }
 
+void PartitionedOptimizer::partition(const ParameterIndices& parameters) {
+  for (const std::size_t p : parameters) parameters_.partition(p);
+}
+
+void PartitionedOptimizer::start_saving() {
+  offload_.coordinator().release_all();
+  partition(offload_.persistent());
+}
+
+void PartitionedOptimizer::end_saving() {
+  parameters_.drop_secondary();
+  if (!offload_.persistent().empty()) parameters_.gather_now(offload_.persistent());
+}
+
 void PartitionedOptimizer::check_overflow() {
   Session& s = setup_.s;
   const Visiting visiting = setup_.visiting(Site::has_overflow);

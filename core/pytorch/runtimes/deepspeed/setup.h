@@ -69,6 +69,12 @@ class ZeroOptimizerBase {
   virtual void zero_grad() = 0;
   /// What it holds now, beside parameters and the state of the optimizer that it steps.
   virtual std::vector<HeldTensor> held() const = 0;
+  // While the model is saved: parameters are partitioned but for those that are gathered. Nothing
+  // where they are whole.
+  virtual void start_saving() {}  ///< checkpoint_event_prologue
+  virtual void gather(const ParameterIndices&) {}
+  virtual void partition(const ParameterIndices&) {}
+  virtual void end_saving() {}  ///< checkpoint_event_epilogue
   /// _global_grad_norm: of the last step.
   const Tensor& norm() const { return norm_; }
   /// Whether the next backward is the last one before a step.

@@ -21,6 +21,8 @@ class DeepSpeedModel final : public ParallelModel, private ModelEngine {
   Module& module() override { return *module_; }
   Tensors parameters() override { return {}; }
   ModelEngine* engine() override { return this; }
+  /// Below stage 3 each rank has all on its host (clone_tensors_for_torch_save).
+  NamedTensors full_state_dict(Session& s, const FullStateDict& wanted) override;
 
  private:
   Tensors forward(Arguments batch) override;

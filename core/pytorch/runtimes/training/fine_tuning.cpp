@@ -90,8 +90,12 @@ void adapt(Session& s, FineTuned& tuned, const FineTuningInput& input) {
                    .dtype = setup.base->dtype});
   if (!setup.trainable_dtype) return;
   const NoGrad no_grad(s);
+  const auto is_kept = [&](const std::string& name) {
+    return setup.keeps_magnitudes && name.find("lora_magnitude_vector") != std::string::npos;
+  };
   for (const NamedParameter& p : named_parameters_of(*tuned.module))
-    if (p.tensor().requires_grad()) p.tensor().set_data(to(s, p.tensor(), *setup.trainable_dtype));
+    if (p.tensor().requires_grad() && !is_kept(p.name))
+      p.tensor().set_data(to(s, p.tensor(), *setup.trainable_dtype));
 }
 
 }  // namespace

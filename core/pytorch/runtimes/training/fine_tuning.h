@@ -43,6 +43,7 @@ struct FineTuningSetup {
   std::optional<LitgptAdapter> litgpt_adapter = {};  ///< in place of `adapter`
   std::optional<LitgptLora> litgpt_lora = {};        ///< the same
   std::optional<Dtype> trainable_dtype = {};         ///< of what trains after all that
+  bool keeps_magnitudes = false;                     ///< but for DoRA's magnitudes
   /// Unsloth's FastLanguageModel loads and adapts; its checkpoints go around `checkpointed_layers`.
   std::optional<UnslothSettings> unsloth = {};
 };

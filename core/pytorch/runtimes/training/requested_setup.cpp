@@ -143,7 +143,10 @@ void set_fine_tuning(FineTuningSetup tuning, TrainingSetup& setup) {
   // Source: peft 0.21.2, tuners/tuners_utils.py (cast_adapter_dtype).
   const bool unsharded = std::holds_alternative<ddp::Options>(setup.runtime) ||
                          std::holds_alternative<PlainSetup>(setup.runtime);
-  if (unsharded && tuning.adapter) setup.trainable_dtype.reset();
+  const bool by_fsdp = std::holds_alternative<Fsdp1Setup>(setup.runtime) ||
+                       std::holds_alternative<Fsdp2Setup>(setup.runtime);
+  const bool is_half = setup.trainable_dtype && *setup.trainable_dtype != Dtype::float32;
+  if (tuning.adapter && (unsharded || (by_fsdp && is_half))) setup.trainable_dtype.reset();
   // DeepSpeed casts nothing of a model that zero.Init made: adapters stay as PEFT made them. Before
   // 2026 it did. Source: deepspeedai/DeepSpeed pull request 8066; 0.19.8 engine.py,
   // _cast_module_mixed_precision.

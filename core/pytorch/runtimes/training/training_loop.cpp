@@ -74,8 +74,12 @@ void TrainingLoop::step_in_backward() {
   }
 }
 
+Tensor TrainingLoop::tokens(std::int64_t sequences, std::int64_t length) const {
+  const Dims sizes = settings_.flattens ? Dims{1, sequences * length} : Dims{sequences, length};
+  return zeros(s_, sizes, {Dtype::int64, s_.settings.device});
+}
+
 void TrainingLoop::make_batches() {
-  const Like tokens{Dtype::int64, s_.settings.device};
   for (int i = 0; i < settings_.micro_batches; ++i) {
     if (exported_) {
       for (Tensor& input : exported_->inputs(s_, s_.settings.device)) inputs_.push_back(input);
@@ -84,8 +88,7 @@ void TrainingLoop::make_batches() {
     const auto place = static_cast<std::size_t>(i);
     const std::int64_t length =
         place < settings_.lengths.size() ? settings_.lengths[place] : settings_.length;
-    for (int each = 0; each < 2; ++each)
-      inputs_.push_back(zeros(s_, {settings_.sequences(), length}, tokens));
+    for (int each = 0; each < 2; ++each) inputs_.push_back(tokens(settings_.sequences(), length));
   }
 }
 
@@ -171,8 +174,9 @@ Tensors TrainingLoop::optimizer_states() const {
   Tensors states;
   const auto add = [&](const ParameterOptimizer& optimizer) {
     for (const ParameterOptimizer::State& state : optimizer.states())
-      for (const Tensor& tensor : {state.step, state.first_moment, state.second_moment,
-                                   state.greatest_moment, state.first_scales, state.second_scales})
+      for (const Tensor& tensor :
+           {state.step, state.first_moment, state.second_moment, state.greatest_moment,
+            state.first_scales, state.second_scales, state.scale})
         if (tensor) states.push_back(tensor);
     for (const Tensor& table : optimizer.code_tables()) states.push_back(table);
   };
@@ -266,12 +270,11 @@ Tensor TrainingLoop::loss_of_token_chunks(const Tensor& labels) {
 
 Tensor TrainingLoop::evaluated(std::int64_t sequences) {
   if (exported_) return exported_->loss(s_, call(s_, model_.module(), batch_of(0)));
-  if (sequences == 0) return call(s_, model_.module(), {inputs_[0], Tensor(), inputs_[1]})[1];
-  const Like tokens{Dtype::int64, s_.settings.device};
+  if (sequences == 0) return forward({inputs_[0], Tensor(), inputs_[1]})[1];
   if (settings_.objective == Objective::preference) sequences *= 2;
-  const Tensor ids = zeros(s_, {sequences, settings_.length}, tokens);
-  const Tensor labels = zeros(s_, {sequences, settings_.length}, tokens);
-  return call(s_, model_.module(), {ids, Tensor(), labels})[1];
+  const Tensor ids = tokens(sequences, settings_.length);
+  const Tensor labels = tokens(sequences, settings_.length);
+  return forward({ids, Tensor(), labels})[1];
 }
 
 void TrainingLoop::measure(int number) {

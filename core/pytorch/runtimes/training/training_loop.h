@@ -27,6 +27,8 @@ struct TrainingSettings {
   /// Of each micro-batch, in their order; of those beyond its end and without it `length`, the
   /// longest.
   std::vector<std::int64_t> lengths = {};
+  /// The sequences of a micro-batch lie one after the other in a single row.
+  bool flattens = false;
   int micro_batches = 1;  ///< a model with an engine: its accumulation steps
   /// Gradients of all micro-batches but the last are not communicated.
   bool syncs_once = false;
@@ -156,6 +158,7 @@ class TrainingLoop {
   void measure(int number);
   Arguments batch_of(int number) const;
   void make_batches();
+  Tensor tokens(std::int64_t sequences, std::int64_t length) const;
   void step_in_backward();
   ParameterOptimizer optimizer_of(Tensors parameters);
 

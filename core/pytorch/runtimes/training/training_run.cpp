@@ -88,22 +88,29 @@ struct Building {
   void checkpoint() { add_checkpoints(*module, setup.checkpointing); }
 };
 
-std::unique_ptr<ParallelModel> build(Building& b, const PlainSetup&) {
-  b.checkpoint();
-  return std::make_unique<PlainModel>(std::move(b.module));
-}
-
 void move_to_device(Session& s, const Tensor& tensor) {
   if (tensor && tensor.device() == Device::cpu)
     tensor.set_data(to(s, tensor, {.device = s.settings.device}));
 }
 
+/// Module.to(device).
+void move_to_device(Session& s, Module& root) {
+  const NoGrad no_grad(s);
+  for (Module* module : modules_of(root)) {
+    for (const Module::NamedTensor& own : module->parameters) move_to_device(s, own.tensor);
+    for (const Module::NamedTensor& own : module->buffers) move_to_device(s, own.tensor);
+  }
+}
+
+std::unique_ptr<ParallelModel> build(Building& b, const PlainSetup&) {
+  if (b.setup.made_on == Device::cpu) move_to_device(b.s, *b.module);
+  b.checkpoint();
+  return std::make_unique<PlainModel>(std::move(b.module));
+}
+
 std::unique_ptr<ParallelModel> build(Building& b, const ddp::Options& options) {
   const NoGrad no_grad(b.s);
-  for (Module* module : modules_of(*b.module)) {
-    for (const Module::NamedTensor& own : module->parameters) move_to_device(b.s, own.tensor);
-    for (const Module::NamedTensor& own : module->buffers) move_to_device(b.s, own.tensor);
-  }
+  move_to_device(b.s, *b.module);
   b.checkpoint();
   return std::make_unique<DdpModel>(b.s, std::move(b.module), b.groups.world(), options);
 }
