@@ -53,8 +53,7 @@ class Repeater {
       return;
     } else if (action.kind == again) {
       return write_out();
-    } else if (action.kind != dispatch && action.kind != hook &&
-               action.kind != host_sync) {
+    } else if (action.kind != dispatch && action.kind != hook && action.kind != host_sync) {
       return;
     }
     repeated_.program.actions.push_back(action);
