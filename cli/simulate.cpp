@@ -152,7 +152,7 @@ std::string answer_text(const PytorchScenario& scenario, const Prediction& predi
   if (prediction.summary.out_of_memory) return text;
   if (explain)
     return text + explain_program_peak(prediction.schedule, scenario.training.setup, painter) +
-           "\n" + collectives_text(prediction.summary, painter);
+           hooks_text(prediction.summary) + "\n" + collectives_text(prediction.summary, painter);
   return text + summary_text(prediction.summary, painter);
 }
 

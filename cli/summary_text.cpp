@@ -243,12 +243,19 @@ class ComparisonTable {
 }  // namespace
 
 std::string summary_text(const Summary& summary, const Painter& painter) {
-  std::string text = head_of(summary) + fit_line(summary, painter) + host_of(summary) + "\n" +
-                     time_table(summary.time, painter) + "\n" + memory_table(summary, painter);
+  std::string text = head_of(summary) + fit_line(summary, painter) + host_of(summary) +
+                     hooks_text(summary) + "\n" + time_table(summary.time, painter) + "\n" +
+                     memory_table(summary, painter);
   if (summary.steps.size() > 1) text += "\n" + step_table(summary, painter);
   if (summary.pipeline) text += "\n" + pipeline_text(*summary.pipeline, painter);
   if (!summary.by_unit.empty()) text += "\n" + unit_table(summary, painter);
   return text;
+}
+
+std::string hooks_text(const Summary& summary) {
+  if (!summary.hooks) return "";
+  return fmt::format("host        {} hooks of modules, DeepSpeed's, take {} of a step\n",
+                     grouped(summary.hooks->times), rounded_text(summary.hooks->time));
 }
 
 std::string out_of_memory_text(const Summary& summary, const Painter& painter) {

@@ -13,6 +13,10 @@ namespace shardscope {
 /// Step time, time accounting, memory by category, time by unit.
 std::string summary_text(const Summary& summary, const Painter& painter);
 
+/// What DeepSpeed's hooks take of the host, a line; "" for none. They run beside the device, so
+/// that they are in no row of the step's time.
+std::string hooks_text(const Summary& summary);
+
 /// The request that fails where the run runs out of memory, or what does not fit beside what is
 /// outside; "" where everything fits.
 std::string out_of_memory_text(const Summary& summary, const Painter& painter);

@@ -130,6 +130,7 @@ Summary summarize(const Trace& trace, const RunFacts& facts) {
   result.steps = std::move(steps.all);
   result.fits = fits(result.steps, facts);
   result.collectives = facts.collectives;
+  result.hooks = facts.hooks;
   result.outside = facts.outside_items;
   result.allowances = facts.allowances;
   result.out_of_memory = facts.out_of_memory;

@@ -71,6 +71,14 @@ struct CollectiveSummary {
   bool operator==(const CollectiveSummary&) const = default;
 };
 
+/// DeepSpeed's Python code around modules in a step. It takes the host's time, and the device may
+/// work meanwhile.
+struct ModuleHooks {
+  std::int64_t times = 0;
+  Duration time;  ///< of all
+  bool operator==(const ModuleHooks&) const = default;
+};
+
 /// A step whose place and memory are known better than from the trace's spans and samples.
 struct StepFacts {
   std::string label;
@@ -97,6 +105,7 @@ struct RunFacts {
   std::vector<OutsideItem> outside_items;      ///< what `outside` consists of
   std::vector<MemoryAllowance> allowances;     ///< empty: the memory is exact
   std::vector<CollectiveSummary> collectives;  ///< of the steady step
+  std::optional<ModuleHooks> hooks;            ///< alike
   std::vector<StepFacts> steps;                ///< the last one is the steady one; or none
   /// Of a trace of steady steps: what the first step takes longer; the host waits meanwhile.
   std::optional<Duration> first_step_overhead;
@@ -155,6 +164,7 @@ struct Summary {
   std::vector<StepSummary> steps;  ///< 1 and 2 where a longer trace has them, then the steady one
   std::vector<UnitAccounting> by_unit;
   std::vector<CollectiveSummary> collectives;  ///< of a predicted steady step
+  std::optional<ModuleHooks> hooks;            ///< alike; none: there are none
   std::vector<OutsideItem> outside;
   std::vector<MemoryAllowance> allowances;  ///< of a prediction: see traces/memory_fit.h
   std::optional<OutOfMemorySummary> out_of_memory;

@@ -80,6 +80,10 @@ Json collective_json(const CollectiveSummary& collective) {
           {"channels", collective.channels}};
 }
 
+Json hooks_json(const ModuleHooks& hooks) {
+  return {{"times", hooks.times}, {"time_ns", hooks.time.ns}};
+}
+
 template <class Values, class Convert>
 Json array_json(const Values& values, Convert convert) {
   Json json = Json::array();
@@ -175,6 +179,7 @@ Json summary_json(const Summary& summary, std::string_view verb) {
   json["steps"] = array_json(summary.steps, step_json);
   json["by_unit"] = array_json(summary.by_unit, unit_json);
   json["collectives"] = array_json(summary.collectives, collective_json);
+  json["module_hooks"] = summary.hooks ? hooks_json(*summary.hooks) : Json(nullptr);
   json["outside"] = array_json(summary.outside, outside_json);
   json["memory_allowances"] = array_json(summary.allowances, allowance_json);
   json["out_of_memory"] =
@@ -371,6 +376,9 @@ Summary summary_of(const JsonValue& object) {
   if (const auto collectives = object.find("collectives"))
     for (const JsonValue& one : collectives->elements())
       summary.collectives.push_back(read_collective(one));
+  if (const auto hooks = object.find("module_hooks"))
+    summary.hooks = {.times = hooks->at("times").integer(0),
+                     .time = duration_at(*hooks, "time_ns")};
   if (const auto outside = object.find("outside"))
     for (const JsonValue& item : outside->elements()) summary.outside.push_back(read_outside(item));
   if (const auto allowances = object.find("memory_allowances"))

@@ -33,6 +33,8 @@ enum class HostActionKind : std::uint8_t {
   launch,         ///< issues `subject`, an operation, to the lane
   run,            ///< issues `subject`, an operation, to the lane and runs it to its end
   dispatch,       ///< runs an operator that issues nothing: a view, an empty tensor
+  hook,           ///< runs a runtime's own Python code at one end of a module's pass, `subject` by
+                  ///< name: no operator, only time
   allocate,       ///< asks for `subject`, a buffer, as of the lane
   free,           ///< lets `subject` go, a buffer
   record_stream,  ///< the lane uses `subject` too, a buffer of another one

@@ -35,9 +35,10 @@ using DeviceEvent = Id<DeviceEventTag>;
 class DeviceEvents {
  public:
   virtual ~DeviceEvents() = default;
-  /// The host issues an operation, or runs operators that issue nothing.
+  /// The host issues an operation, runs operators that issue nothing, or a module's hook.
   virtual void launch(DeviceStream, OperationId) {}
   virtual void dispatch(std::int64_t /*operators*/) {}
+  virtual void hook() {}
   /// The host issues an operation and runs it to its end.
   virtual void run(DeviceStream stream, OperationId operation) {
     launch(stream, operation);

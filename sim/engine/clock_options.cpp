@@ -55,6 +55,7 @@ DeviceClockOptions clock_options(const Schedule& schedule, const HardwareProfile
           .dispatch = host.view,
           .backward_launch = in_backward(host.operation),
           .backward_dispatch = in_backward(host.view),
+          .hook = profile.module_hook.value_or(Duration{}),
           .sharing = sharing};
 }
 

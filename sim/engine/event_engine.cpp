@@ -15,8 +15,8 @@ constexpr std::size_t compute_bit = 1, communication_bit = 2, copy_bit = 4;
 }  // namespace
 
 DeviceClockOptions with_host_times(DeviceClockOptions clock, double factor) {
-  for (Duration* time :
-       {&clock.launch, &clock.dispatch, &clock.backward_launch, &clock.backward_dispatch})
+  for (Duration* time : {&clock.launch, &clock.dispatch, &clock.backward_launch,
+                         &clock.backward_dispatch, &clock.hook})
     *time = Duration::from_seconds(time->seconds() * factor);
   return clock;
 }

@@ -25,6 +25,7 @@ struct DeviceClockOptions {
   /// The same in autograd's backward.
   Duration backward_launch = launch;
   Duration backward_dispatch = dispatch;
+  Duration hook{};  ///< of the host, at one end of a module's forward or backward
   SharingRules sharing;
 
   std::int64_t launch_ns(bool backward) const { return backward ? backward_launch.ns : launch.ns; }
@@ -34,7 +35,7 @@ struct DeviceClockOptions {
   std::int64_t host_ns(const HostCounts& done) const {
     return done.launches * launch.ns + done.dispatches * dispatch.ns +
            done.backward_launches * (backward_launch.ns - launch.ns) +
-           done.backward_dispatches * (backward_dispatch.ns - dispatch.ns);
+           done.backward_dispatches * (backward_dispatch.ns - dispatch.ns) + done.hooks * hook.ns;
   }
 };
 

@@ -48,6 +48,8 @@ void ProgramPlayer::act(const HostAction& action) {
       return device.run(stream(action.lane), launched_);
     case HostActionKind::dispatch:
       return device.dispatch(1);
+    case HostActionKind::hook:
+      return device.hook();
     case HostActionKind::allocate:
       return allocate(action);
     case HostActionKind::free:

@@ -181,13 +181,14 @@ class Run final : private ProgramPlayer::Watcher {
 
   void add_host(Trace& trace) const {
     const auto track = static_cast<std::uint16_t>(trace.tracks.size() - 1);
-    const auto name = static_cast<std::uint32_t>(trace.names.size());
+    const auto waiting = static_cast<std::uint32_t>(trace.names.size());
     trace.names.emplace_back("host waits for the device");
-    for (const TimedDevice::HostWait& wait : device_.host_waits())
-      if (wait.begin >= base_)
-        trace.spans.push_back({.start = wait.begin - base_,
-                               .duration = wait.end - wait.begin,
-                               .name = name,
+    trace.names.emplace_back("DeepSpeed's hooks of modules");
+    for (const TimedDevice::HostTime& time : device_.host_times())
+      if (time.begin >= base_)
+        trace.spans.push_back({.start = time.begin - base_,
+                               .duration = time.end - time.begin,
+                               .name = time.waits ? waiting : waiting + 1,
                                .track = track,
                                .span_class = SpanClass::host});
   }

@@ -24,7 +24,7 @@ class Builder {
     std::vector<std::size_t> rows_of_lane(lanes_.size());
     for (const StepRow& row : rows.rows) {
       if (row.kind == HostActionKind::record_event) lane_of_event_[row.subject] = row.lane;
-      if (row.kind != HostActionKind::dispatch) ++rows_of_lane[row.lane];
+      if (!takes_host_alone(row.kind)) ++rows_of_lane[row.lane];
     }
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
       lanes_[lane].items.reserve(rows_of_lane[lane]);
@@ -54,6 +54,9 @@ class Builder {
         return host_waits_for_lane(row.lane);
       case HostActionKind::dispatch:
         segment_.host.dispatch(in_backward_, times_ * row.subject);
+        return;
+      case HostActionKind::hook:
+        segment_.host.hooks += row.subject;
         return;
       case HostActionKind::repeat:
         times_ = row.subject;

@@ -11,12 +11,14 @@
 
 namespace shardscope {
 
-/// What the host has launched and dispatched, and how many of these were of autograd's backward.
+/// What the host has launched, dispatched and run of modules' hooks, and how many launches and
+/// dispatches were of autograd's backward.
 struct HostCounts {
   std::uint32_t launches = 0;
   std::uint32_t dispatches = 0;
   std::uint32_t backward_launches = 0;
   std::uint32_t backward_dispatches = 0;
+  std::uint32_t hooks = 0;
   void launch(bool backward) {
     ++launches;
     backward_launches += backward ? 1 : 0;

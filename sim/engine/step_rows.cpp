@@ -15,7 +15,7 @@ bool is_wait(HostActionKind kind) {
 }
 
 bool keeps_time(HostActionKind kind) {
-  return is_wait(kind) || issues_operation(kind) || kind == HostActionKind::dispatch ||
+  return is_wait(kind) || issues_operation(kind) || takes_host_alone(kind) ||
          kind == HostActionKind::record_event || kind == HostActionKind::host_sync ||
          kind == HostActionKind::repeat || kind == HostActionKind::again;
 }
@@ -55,12 +55,12 @@ struct Renumbering {
   }
 };
 
-/// Dispatches in a row are one row: they take the host's time and nothing else.
-void add_dispatch(std::uint8_t lane, std::vector<StepRow>& rows) {
-  if (!rows.empty() && rows.back().kind == HostActionKind::dispatch)
+/// Those of one kind in a row are one row.
+void add_host_time(const HostAction& action, std::vector<StepRow>& rows) {
+  if (!rows.empty() && rows.back().kind == action.kind)
     ++rows.back().subject;
   else
-    rows.push_back({.kind = HostActionKind::dispatch, .lane = lane, .subject = 1});
+    rows.push_back({.kind = action.kind, .lane = action.lane, .subject = 1});
 }
 
 }  // namespace
@@ -78,8 +78,8 @@ StepRows step_rows(const Schedule& schedule, const Step& step) {
   for (std::uint32_t i = step.actions.begin; i < step.actions.end; ++i) {
     const HostAction& action = actions[i];
     if (!keeps_time(action.kind)) continue;
-    if (action.kind == HostActionKind::dispatch) {
-      add_dispatch(action.lane, result.rows);
+    if (takes_host_alone(action.kind)) {
+      add_host_time(action, result.rows);
       continue;
     }
     StepRow row{.kind = action.kind, .lane = action.lane, .subject = action.subject};

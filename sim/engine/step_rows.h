@@ -13,13 +13,19 @@ struct StepRow {
   HostActionKind kind = HostActionKind::dispatch;
   std::uint8_t lane = 0;
   bool previous = false;      ///< the event is of the step before
-  std::uint32_t subject = 0;  ///< operation, event in its step, or times (of dispatches: in a row)
+  std::uint32_t subject = 0;  ///< operation, event in its step, or times (of what takes the host
+                              ///< alone: in a row)
 };
+
+/// Takes the host's time and nothing else.
+inline bool takes_host_alone(HostActionKind kind) {
+  return kind == HostActionKind::dispatch || kind == HostActionKind::hook;
+}
 
 /// A step that follows itself. An event of an earlier step is taken for that of the step before
 /// which was recorded as long before that step's end; waits for older ones have no effect.
 struct StepRows {
-  std::vector<StepRow> rows;  ///< launches, dispatches and their repetitions, records and waits
+  std::vector<StepRow> rows;  ///< launches, dispatches, hooks and repetitions, records and waits
   std::uint32_t events = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/error.h"
 
@@ -83,6 +84,17 @@ void TimedDevice::run(DeviceStream stream, OperationId operation) {
   host_ns_ = std::max(host_ns_, happens_ns(record(stream)));
 }
 
+void TimedDevice::hook() {
+  const std::int64_t begin_ns = std::exchange(host_ns_, host_ns_ + costs_.clock.hook.ns);
+  if (host_ns_ == begin_ns) return;
+  const bool goes_on =
+      !host_times_.empty() && !host_times_.back().waits && host_times_.back().end.ns == begin_ns;
+  if (goes_on)
+    host_times_.back().end.ns = host_ns_;
+  else
+    host_times_.push_back({.waits = false, .begin = {begin_ns}, .end = {host_ns_}});
+}
+
 DeviceEvent TimedDevice::record(DeviceStream stream) {
   const DeviceEvent event{engine_.new_event()};
   const std::uint8_t lane = lane_of(stream);
@@ -112,7 +124,7 @@ std::int64_t TimedDevice::happens_ns(DeviceEvent event) {
 void TimedDevice::wait(DeviceEvent event) {
   const std::int64_t end_ns = happens_ns(event);
   if (end_ns <= host_ns_) return;
-  host_waits_.push_back({{host_ns_}, {end_ns}});
+  host_times_.push_back({.waits = true, .begin = {host_ns_}, .end = {end_ns}});
   host_ns_ = end_ns;
 }
 

@@ -27,6 +27,7 @@ class TimedDevice final : public DeviceEvents {
   void dispatch(std::int64_t operators) override {
     host_ns_ += operators * costs_.clock.dispatch_ns(in_backward_);
   }
+  void hook() override;
   Duration host_time() const override { return {host_ns_}; }
   DeviceEvent record(DeviceStream stream) override;
   bool done(DeviceEvent event) override;
@@ -50,11 +51,13 @@ class TimedDevice final : public DeviceEvents {
   void meet() { engine_.meet(); }
   /// When the last operation so far ended.
   Duration last_end() const { return {engine_.last_end_ns()}; }
-  /// Times in which the host was held up.
-  struct HostWait {
+  /// Times in which the host was held up, or ran modules' hooks; hooks without anything between
+  /// them are together.
+  struct HostTime {
+    bool waits;
     Duration begin, end;
   };
-  const std::vector<HostWait>& host_waits() const { return host_waits_; }
+  const std::vector<HostTime>& host_times() const { return host_times_; }
   /// By operation, of those that have ended.
   const OperationMoments& times() const { return times_; }
 
@@ -76,7 +79,7 @@ class TimedDevice final : public DeviceEvents {
   EventEngine engine_;
   std::array<std::optional<std::uint8_t>, max_device_streams> lanes_;  ///< by stream
   std::uint8_t lanes_in_use_ = 0;
-  std::vector<HostWait> host_waits_;
+  std::vector<HostTime> host_times_;
   std::int64_t host_ns_ = 0;
   bool in_backward_ = false;       // by the last operation; dispatches name no phase
   std::uint32_t collectives_ = 0;  // issued in this step

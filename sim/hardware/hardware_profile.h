@@ -58,7 +58,10 @@ struct HardwareProfile {
   std::optional<Duration> graph_operation_overhead;  ///< the same where steps are replayed
   /// What a process's first step takes longer than a later one: fresh memory, libraries that load.
   std::optional<Duration> first_step_overhead;
-  std::optional<HostCosts> host;       ///< of eager PyTorch programs
+  std::optional<HostCosts> host;  ///< of eager PyTorch programs
+  /// The Python code that DeepSpeed's stage 3 runs at one end of a module's forward or backward,
+  /// without the operators that it calls. None: not known, so that it takes no time.
+  std::optional<Duration> module_hook;
   std::optional<Link> host_to_device;  ///< copies from the host's memory, where it is another
   std::optional<Link> device_to_host;
   /// The same of memory that is not locked, which the driver copies once more. None: as the others.

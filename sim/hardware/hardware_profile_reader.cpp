@@ -195,6 +195,7 @@ const std::vector<std::string_view>& known_keys() {
                                                   "operation_overhead",
                                                   "graph_operation_overhead",
                                                   "first_step_overhead",
+                                                  "module_hook",
                                                   "host",
                                                   "host_to_device",
                                                   "device_to_host",
@@ -269,6 +270,7 @@ HardwareProfile read_hardware_profile(const JsonValue& document) {
   profile.graph_operation_overhead =
       find_figure(file, "graph_operation_overhead", parse_duration, profile);
   profile.first_step_overhead = find_figure(file, "first_step_overhead", parse_duration, profile);
+  profile.module_hook = find_figure(file, "module_hook", parse_duration, profile);
   profile.host = read_host(file, profile);
   profile.host_to_device = read_link(file, "host_to_device", profile);
   profile.device_to_host = read_link(file, "device_to_host", profile);

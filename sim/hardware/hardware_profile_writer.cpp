@@ -122,6 +122,7 @@ std::string to_json(const HardwareProfile& profile) {
     text += figure_json(profile, "graph_operation_overhead", *profile.graph_operation_overhead);
   if (profile.first_step_overhead)
     text += figure_json(profile, "first_step_overhead", *profile.first_step_overhead);
+  if (profile.module_hook) text += figure_json(profile, "module_hook", *profile.module_hook);
   text += host_json(profile);
   text += link_json(profile, "host_to_device", profile.host_to_device);
   text += link_json(profile, "device_to_host", profile.device_to_host);

@@ -101,11 +101,12 @@ void scale_latency(HardwareProfile& profile, double factor) {
 void scale_host(HardwareProfile& profile, double factor) {
   multiply(profile.operation_overhead, factor);
   multiply(profile.graph_operation_overhead, factor);
+  multiply(profile.module_hook, factor);
   if (profile.host) {
     multiply(profile.host->operation, factor);
     multiply(profile.host->view, factor);
   }
-  mark(profile, {"operation_overhead", "graph_operation_overhead", "host"}, factor);
+  mark(profile, {"operation_overhead", "graph_operation_overhead", "module_hook", "host"}, factor);
 }
 
 /// In the order of `machine_figures`.

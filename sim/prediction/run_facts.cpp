@@ -20,6 +20,21 @@ MemorySummary memory_of(const Schedule& schedule, const StepMemory& memory, Byte
           .maximum = memory.maximum};
 }
 
+namespace {
+
+std::optional<ModuleHooks> hooks_of(const Schedule& schedule, const HardwareProfile& profile) {
+  if (schedule.steps.empty()) return std::nullopt;
+  const auto& all = schedule.program.actions;
+  const IndexRange step = schedule.steps.back().actions;
+  const auto times =
+      std::count_if(all.begin() + step.begin, all.begin() + step.end,
+                    [](const HostAction& action) { return action.kind == HostActionKind::hook; });
+  if (times == 0) return std::nullopt;
+  return ModuleHooks{.times = times, .time = profile.module_hook.value_or(Duration{}) * times};
+}
+
+}  // namespace
+
 RunFacts facts_of(const Schedule& schedule, const PredictedRun& run,
                   const HardwareProfile& profile) {
   RunFacts facts;
@@ -33,6 +48,10 @@ RunFacts facts_of(const Schedule& schedule, const PredictedRun& run,
   facts.peak = peak_of(profile, run.compute);
   facts.mfu_formula = mfu_formula;
   facts.collectives = collective_rows(schedule, profile);
+  facts.hooks = hooks_of(schedule, profile);
+  if (facts.hooks && !profile.module_hook)
+    facts.assumed.emplace_back(
+        "DeepSpeed's hooks of modules take no time of the host (the profile has no module_hook)");
   return facts;
 }
 

@@ -96,6 +96,32 @@ TEST(DeepSpeedRuntime, Stage3KeepsAPartOfEverythingAndTheBucket) {
                            std::pair(optimizer_states, 48), std::pair(optimizer_states, 48)));
 }
 
+class HookCounter final : public Observer {
+ public:
+  void on_module_hook(Session&, std::string_view name) override { names.emplace_back(name); }
+  std::vector<std::string> names;
+};
+
+// A module is fetched and released in its forward and in its backward. Its input needs no gradient,
+// so that no PostBackwardFunctionModule releases it there.
+TEST(DeepSpeedRuntime, Stage3TellsOfItsHooksAroundAModule) {
+  for (const int stage : {2, 3}) {
+    Session s;
+    HookCounter counter;
+    s.observe(counter);
+    const auto module = layer(s);
+    ProcessGroups groups(2, 0);
+    const DeepSpeedSettings settings = bf16_stage(stage);
+    deepspeed::Engine engine(s, groups,
+                             deepspeed::Engine::Request{.model = *module, .settings = settings});
+    engine.backward(
+        sum(s, engine.forward({empty(s, {2, 6}, {.dtype = settings.precision})}).front()));
+    const std::vector<std::string> all{"fetch_sub_module", "release_sub_module",
+                                       "fetch_sub_module"};
+    EXPECT_EQ(counter.names, stage == 3 ? all : std::vector<std::string>{});
+  }
+}
+
 // Masters, their gradients and the optimizer's state are the host's; a buffer as large as the
 // largest parameter brings gradients back to be added to.
 TEST(DeepSpeedRuntime, AnOffloadedOptimizerLeavesABufferOfTheLargestParameter) {

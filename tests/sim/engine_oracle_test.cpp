@@ -49,6 +49,7 @@ StepCosts random_costs(const Schedule& schedule, Random& random) {
   }
   costs.clock = {.launch = Duration{random.below(3'000)},
                  .dispatch = Duration{random.below(1'000)},
+                 .hook = Duration{random.below(2'000)},
                  .sharing = {.collectives_serial = random.below(2) == 0,
                              .communicators_apart = random.below(2) == 0,
                              .compute_slowdown = 1 + 0.1 * random.below(10),
@@ -82,6 +83,7 @@ std::vector<std::int64_t> played(Device& device, Random random) {
         break;
       case 6:
         device.dispatch(1);
+        device.hook();
         break;
       default:
         if (random.below(4) == 0) device.wait(stream);

@@ -232,6 +232,7 @@ TEST(HardwareProfile, ReadsBackWhatItWrites) {
   profile.graph_operation_overhead = 150_ns;
   profile.first_step_overhead = 300_ms;
   profile.host = HostCosts{.operation = 45_us, .view = 9500_ns, .backward = 0.67};
+  profile.module_hook = 110_us;
   profile.host_to_device = Link{.bandwidth = {25.1e9}, .latency = 7_us};
   profile.device_to_host = Link{.bandwidth = {22.5e9}, .latency = 9_us};
   profile.pageable_to_device = Link{.bandwidth = {7.29e9}, .latency = 2200_ns};
@@ -251,7 +252,7 @@ TEST(HardwareProfile, ReadsBackWhatItWrites) {
   profile.straggling = {{5_ms, 85_us}, {331_ms, 2803178_ns}};
   profile.core_sharing = {{1, 0.4375}, {4, 1}};
   for (const char* key :
-       {"graph_operation_overhead", "first_step_overhead", "host", "host_to_device",
+       {"graph_operation_overhead", "first_step_overhead", "host", "module_hook", "host_to_device",
         "device_to_host", "pageable_to_device", "pageable_to_host", "link", "kernels",
         "collectives", "straggling", "core_sharing", "contention"})
     profile.provenance[key] = {Origin::measured, "here", "2026-11-21"};

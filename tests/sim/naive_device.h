@@ -27,6 +27,7 @@ class NaiveDevice final : public DeviceEvents {
 
   void launch(DeviceStream stream, OperationId operation) override;
   void dispatch(std::int64_t operators) override { host_ns_ += operators * options_.dispatch.ns; }
+  void hook() override { host_ns_ += options_.hook.ns; }
   Duration host_time() const override { return {host_ns_}; }
   DeviceEvent record(DeviceStream stream) override;
   bool done(DeviceEvent event) override;

@@ -21,6 +21,7 @@ class ProgramByHand {
   OperationId launch_in(std::uint8_t lane, std::int64_t ns, OperationKind kind,
                         std::uint32_t group);
   void dispatch() { add(HostActionKind::dispatch, 0, 0); }
+  void hook() { add(HostActionKind::hook, 0, 0); }
   BufferId allocate(std::uint8_t lane, Bytes bytes,
                     MemoryCategory category = MemoryCategory::activations);
   /// What is written from here to `again` is done `times` times; what it allocates has as many

@@ -53,7 +53,7 @@ class Repeater {
       return;
     } else if (action.kind == again) {
       return write_out();
-    } else if (action.kind != dispatch && action.kind != host_sync) {
+    } else if (action.kind != dispatch && action.kind != hook && action.kind != host_sync) {
       return;
     }
     repeated_.program.actions.push_back(action);
@@ -101,6 +101,7 @@ void play_rows(const Schedule& schedule, NaiveDevice& device) {
     using enum HostActionKind;
     if (action.kind == launch) device.launch(stream, OperationId{action.subject});
     if (action.kind == dispatch) device.dispatch(1);
+    if (action.kind == hook) device.hook();
     if (action.kind == record_event) events[action.subject] = device.record(stream);
     if (action.kind == wait_event) device.stream_waits(stream, events[action.subject]);
     if (action.kind == host_wait) device.wait(events[action.subject]);

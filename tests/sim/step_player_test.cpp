@@ -56,6 +56,21 @@ TEST(StepPlayer, AHostThatIsSlowerThanTheDeviceIsTheStepTime) {
   EXPECT_EQ(times.accounting.idle, 9_us);
 }
 
+// Two hooks of 5 us, a kernel, a third: each step takes the host 17 us, and its kernel of 2 us ends
+// at 14 us of it. Hooks take all of their time in a backward, too.
+TEST(StepPlayer, HooksOfModulesTakeTheHost) {
+  ProgramByHand program;
+  program.begin_step("steady");
+  program.hook();
+  program.hook();
+  program.launch(0, 2'000);
+  program.hook();
+  Schedule schedule = program.finish();
+  schedule.operations[0].phase = Phase::backward;
+  const DeviceClockOptions clock{.launch = 6_us, .backward_launch = 2_us, .hook = 5_us};
+  EXPECT_EQ(played(schedule, clock, 2).ends, (std::vector{14_us, 31_us}));
+}
+
 // As one CUDA graph the host needs 6 us for both kernels of 2 us.
 TEST(StepPlayer, AGraphIsIssuedOnce) {
   ProgramByHand program;

@@ -40,6 +40,23 @@ TEST(TimedDevice, AnOperationStartsWhenTheHostHasIssuedIt) {
   EXPECT_EQ(device.host_time(), 9_us);
 }
 
+// Hooks of 3 us: the first two are one stretch from 0 to 6 us, and the kernel is issued at 10.
+TEST(TimedDevice, HooksOfModulesHoldUpWhatIsIssuedAfterThem) {
+  const Schedule schedule = three_operations();
+  const StepCosts costs = costs_with({.launch = 4_us, .hook = 3_us});
+  TimedDevice device(schedule, costs);
+  device.hook();
+  device.hook();
+  device.launch(compute, first);
+  device.hook();
+  device.finish();
+  EXPECT_EQ(device.times().start[0], 10_us);
+  ASSERT_EQ(device.host_times().size(), 2U);
+  EXPECT_FALSE(device.host_times()[0].waits);
+  EXPECT_EQ(device.host_times()[0].end, 6_us);
+  EXPECT_EQ(device.host_times()[1].begin, 10_us);
+}
+
 // A CUDA graph of the last two: the host issues the first at 4 us, and both of the graph at 8.
 TEST(TimedDevice, AGraphIsIssuedOnce) {
   Schedule schedule = three_operations();
@@ -86,8 +103,8 @@ TEST(TimedDevice, TheHostIsHeldUpUntilAnEvent) {
   device.launch(compute, second);
   device.wait(event);
   EXPECT_EQ(device.host_time(), 11_us);
-  ASSERT_EQ(device.host_waits().size(), 1U);
-  EXPECT_EQ(device.host_waits()[0].begin, 2_us);
+  ASSERT_EQ(device.host_times().size(), 1U);
+  EXPECT_EQ(device.host_times()[0].begin, 2_us);
   device.wait(compute);
   EXPECT_EQ(device.host_time(), 31_us);
 }

@@ -118,6 +118,8 @@ class Observer {
   virtual void on_host_wait(Session&, EventId) {}  ///< cudaEventSynchronize
   virtual void on_host_sync(Session&) {}           ///< a value read back, cudaDeviceSynchronize
   virtual void on_cache_emptied(Session&) {}       ///< torch.cuda.empty_cache
+  /// A runtime's own Python code ran at one end of a module's forward or backward.
+  virtual void on_module_hook(Session&, std::string_view /*name*/) {}
   /// What is told from here to on_repeat_end is done so many times: views and empty tensors, made
   /// or let go of.
   virtual void on_repeat_begin(Session&, std::uint32_t /*times*/) {}

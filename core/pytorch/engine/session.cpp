@@ -58,6 +58,10 @@ void Session::mark(const Mark& m) {
   tell([&](Observer& o) { o.on_mark(*this, m); });
 }
 
+void Session::module_hook(std::string_view name) {
+  tell([&](Observer& o) { o.on_module_hook(*this, name); });
+}
+
 WorkId Session::collective(CollectiveCall call) {
   if (call.asynchronous) call.work = WorkId::of(works_++);
   tell([&](Observer& o) { o.on_collective(*this, call); });

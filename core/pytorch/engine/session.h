@@ -114,6 +114,8 @@ class Session {
   void host_sync();
   void empty_cache();
   void mark(const Mark& mark);
+  /// `name` is of the runtime's function.
+  void module_hook(std::string_view name);
   /// Views and empty tensors that `body` makes or lets go of, `times` times. It runs once and
   /// stands for all, so that what is done for each of many ranks costs as much as for one.
   template <class Body>

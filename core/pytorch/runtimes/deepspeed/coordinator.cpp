@@ -80,6 +80,7 @@ void Coordinator::prologue(const FetchedModule& module) {
 }
 
 void Coordinator::fetch(const FetchedModule& module, bool forward) {
+  setup_.s.module_hook("fetch_sub_module");
   prologue(module);
   if (!forward &&
       std::find(in_backward_.begin(), in_backward_.end(), &module) == in_backward_.end())
@@ -211,6 +212,7 @@ ParameterIndices Coordinator::with_recomputed(const FetchedModule& module) {
 }
 
 void Coordinator::release(const FetchedModule& module, bool forward) {
+  setup_.s.module_hook("release_sub_module");
   std::vector<GatherStatus> before;
   for (const std::size_t p : module.parameters) before.push_back(parameters_[p].status);
   {

@@ -608,6 +608,11 @@ void ScheduleRecorder::on_repeat_end(Session&) {
   times_ = 1;
 }
 
+void ScheduleRecorder::on_module_hook(Session&, std::string_view name) {
+  catch_up();
+  writer_.add(HostActionKind::hook, 0, intern(name));
+}
+
 void ScheduleRecorder::on_mark(Session&, const Mark& mark) {
   catch_up();
   schedule_.program.marks.push_back(

@@ -80,6 +80,7 @@ class ScheduleRecorder final : public Observer {
   void on_host_wait(Session& s, EventId event) override;
   void on_host_sync(Session& s) override;
   void on_cache_emptied(Session& s) override;
+  void on_module_hook(Session& s, std::string_view name) override;
   void on_mark(Session& s, const Mark& mark) override;
   void on_repeat_begin(Session& s, std::uint32_t times) override;
   void on_repeat_end(Session& s) override;
