@@ -108,11 +108,18 @@ void refuse_beyond_memory(const Schedule& schedule, const TrialInputs& inputs) {
 /// begun. Throws DoesNotFit out of the recording.
 class EarlyListener final : public eager::ProgramListener {
  public:
-  EarlyListener(std::vector<int> moments, int world, const TrialInputs& inputs)
-      : moments_(std::move(moments)), world_(world), inputs_(inputs) {}
+  /// `other`, if any, is told all, too.
+  EarlyListener(std::vector<int> moments, int world, const TrialInputs& inputs,
+                eager::ProgramListener* other = nullptr)
+      : moments_(std::move(moments)), world_(world), inputs_(inputs), other_(other) {}
 
   void on_program(const Schedule& so_far) override {
-    if (so_far.steps.empty()) return;
+    if (so_far.steps.size() == 1) in_first_step(so_far);
+    if (other_ != nullptr) other_->on_program(so_far);
+  }
+
+ private:
+  void in_first_step(const Schedule& so_far) {
     if (std::ranges::find(moments_, begun_++) == moments_.end()) return;
     Schedule part = so_far;
     part.world = world_;
@@ -122,17 +129,19 @@ class EarlyListener final : public eager::ProgramListener {
     refuse_beyond_memory(part, inputs_);
   }
 
- private:
   std::vector<int> moments_;
   int begun_ = 0;
   int world_;
   const TrialInputs& inputs_;
+  eager::ProgramListener* other_;
 };
 
 /// Where most that do not fit say so: behind the first backward, when a rank has as many
 /// micro-batches under way as it will have and the first gradients, and a quarter of all it does.
-std::vector<int> early_moments(const ActionOrder& order) {
+std::vector<int> early_moments(const TorchtitanPipeline& pipeline, int rank) {
   constexpr int behind = 3;
+  const ActionOrder order = compute_orders(
+      eager::parallel::pipeline_setup_of(pipeline.settings))[static_cast<std::size_t>(rank)];
   int actions = 0, first_backward = 0;
   for (const ActionSlot& slot : order)
     for (const Action& action : slot.actions()) {
@@ -249,7 +258,7 @@ class TorchtitanTrial {
     std::optional<Schedule> first_step;  // with all of them
     if (plays_all && is_eager && !is_roomy(of.memory, inputs_))
       first_step = first_step_of_all(of.rank);
-    RankMemory result = record_few(of.rank, is_eager && !first_step);
+    RankMemory result = record_few(of, is_eager && !first_step);
     if (is_roomy(std::max(result.allocated + result.outside, least_), inputs_)) return result;
     const Schedule& most = most_.recorded(of.rank);
     result.beyond = held_beyond_memory(most, result.outside, inputs_);
@@ -265,20 +274,24 @@ class TorchtitanTrial {
 
   /// With few micro-batches and one unit more. The first step is played where it is asked for, and
   /// may throw DoesNotFit.
-  RankMemory record_few(int rank, bool plays_first_step) {
+  RankMemory record_few(const RankNeed& of, bool plays_first_step) {
+    const TorchtitanPipeline& pipeline = most_.pipeline();
     std::future<Bytes> of_few;
     const auto begin_few = [&] {
-      of_few =
-          in_background(WorthAThread{is_cut()}, [&] { return allocated_peak(few_.record(rank)); });
+      of_few = in_background(WorthAThread{is_cut()},
+                             [&] { return allocated_peak(few_.record(of.rank)); });
     };
     FirstStepListener first([&](Schedule step) {
-      step.world = most_.pipeline().place.world;
+      step.world = pipeline.place.world;
       const Bytes needed = allocated_peak(step) + outside_bytes(step, inputs_.profile);
       if (!is_roomy(needed, inputs_)) refuse_beyond_memory(step, inputs_);
       begin_few();
     });
+    const bool plays_early = plays_first_step && !is_roomy(of.memory, inputs_);
+    EarlyListener early(plays_early ? early_moments(pipeline, of.rank) : std::vector<int>(),
+                        pipeline.place.world, inputs_, &first);
     if (!plays_first_step) begin_few();
-    const Schedule& most = most_.record(rank, plays_first_step ? &first : nullptr);
+    const Schedule& most = most_.record(of.rank, plays_first_step ? &early : nullptr);
     RankMemory result{.allocated = allocated_peak(most),
                       .outside = outside_bytes(most, inputs_.profile),
                       .beyond = {}};
@@ -290,9 +303,7 @@ class TorchtitanTrial {
   Schedule first_step_of_all(int rank) const {
     static constexpr std::array first{"1"};
     const TorchtitanPipeline pipeline = torchtitan_pipeline(choice_, inputs_);
-    EarlyListener early(
-        early_moments(compute_orders(setup_of(choice_))[static_cast<std::size_t>(rank)]),
-        pipeline.place.world, inputs_);
+    EarlyListener early(early_moments(pipeline, rank), pipeline.place.world, inputs_);
     Schedule step =
         schedule_of_rank(pipeline, rank, {.steps = first, .stop = stop_, .listener = &early});
     refuse_beyond_memory(step, inputs_);

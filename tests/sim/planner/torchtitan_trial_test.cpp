@@ -34,13 +34,6 @@ std::vector<Choice> drawn_pipelines(const Inputs& inputs, std::size_t of_each) {
   return drawn;
 }
 
-Inputs tight_pipelines() {
-  Inputs inputs = plan_of_groups(8, 32);
-  inputs.question.all_layouts = false;
-  inputs.profile.memory = 10000_MiB;
-  return inputs;
-}
-
 struct Rows {
   Bytes allocated, reserved;
   std::size_t actions = 0;
@@ -103,7 +96,7 @@ TEST(TorchtitanTrials, SayTheSameWithWhatIsKnownOfRanks) {
       EXPECT_EQ(with.needed(), without.needed()) << text_of(choice);
     }
   }
-  EXPECT_GT(fit, 5);
+  EXPECT_GT(fit, 3);
   EXPECT_GT(unfit, 5);
 }
 
