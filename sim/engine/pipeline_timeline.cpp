@@ -10,8 +10,6 @@
 #include "sim/engine/event_engine.h"
 
 namespace shardscope {
-namespace {
-
 Duration chunk_time(const Action& action, const ChunkTime& chunk) {
   switch (action.kind) {
     case ActionKind::forward:
@@ -26,6 +24,8 @@ Duration chunk_time(const Action& action, const ChunkTime& chunk) {
       return {};
   }
 }
+
+namespace {
 
 std::size_t operations_in(const std::vector<PipelineProgram>& programs) {
   std::size_t count = 0;

@@ -14,6 +14,9 @@ struct ChunkTime {
   Duration forward, input_backward, weight_backward;
 };
 
+/// Of an action that is no chunk: 0.
+Duration chunk_time(const Action& action, const ChunkTime& chunk);
+
 struct PipelineTimes {
   std::vector<ChunkTime> chunks;  ///< by stage
   /// Of a send or receive between two ranks of the pipeline.

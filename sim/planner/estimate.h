@@ -12,13 +12,16 @@
 #include <utility>
 #include <vector>
 
+#include "sim/engine/pipeline_order.h"
 #include "sim/planner/choice_prediction.h"
+#include "sim/planner/made_once.h"
 #include "sim/planner/mesh_recordings.h"
 #include "sim/planner/pipeline_costs.h"
 #include "sim/planner/plain_step.h"
 #include "sim/planner/shallow.h"
 #include "sim/planner/sharding_bounds.h"
 #include "sim/planner/torchtitan_probe.h"
+#include "sim/planner/torchtitan_trial.h"
 #include "sim/planner/trial.h"
 
 namespace shardscope::planner {
@@ -57,6 +60,21 @@ class Findings {
   std::optional<Orders> orders(const OrderKey& key) const { return found(orders_, key); }
   void keep(const OrderKey& key, const Orders& orders) { keep(orders_, key, orders); }
 
+  /// Kept until the steps of all of them together are many.
+  template <class Make>
+  std::shared_ptr<const PipelineOrder> order_of_steps(const OrderKey& key, const Make& make) {
+    constexpr std::size_t most_steps = 8'000'000;
+    if (auto known = found(steps_, key)) return *known;
+    const std::shared_ptr<const PipelineOrder> order = make();
+    const std::scoped_lock lock(mutex_);
+    if (kept_steps_ + order->steps() > most_steps) {
+      steps_.clear();
+      kept_steps_ = 0;
+    }
+    if (steps_.emplace(key, order).second) kept_steps_ += order->steps();
+    return order;
+  }
+
   /// What a pipeline of torchtitan was predicted to do on devices of so much memory.
   std::optional<ChoiceFigures> figures(const Choice& choice, Bytes memory) const {
     return found(figures_, std::pair(key_of(choice, 0), memory.count));
@@ -76,6 +94,10 @@ class Findings {
 
   /// Of trials, with any number of blocks.
   MeshRecordings& of_meshes() { return of_meshes_; }
+  /// Of the model's parts.
+  MadeOnce<ModelElements>& elements() { return elements_; }
+  /// What ranks of torchtitan's pipelines need.
+  MadeOnce<RankMemory>& ranks() { return ranks_; }
 
   /// The whole recording of a choice, for who needs it next: it is given once. Of more than
   /// `most_kept_rows` together the oldest are let go.
@@ -109,12 +131,16 @@ class Findings {
   std::map<ProbeKey, ProbedStages> stages_;
   std::map<TimelineKey, StageTimeline> timelines_;
   std::map<OrderKey, Orders> orders_;
+  std::map<OrderKey, std::shared_ptr<const PipelineOrder>> steps_;
+  std::size_t kept_steps_ = 0;
   struct KeptRecording {
     std::string key;
     Schedule schedule;
   };
   std::list<KeptRecording> recordings_;  ///< the oldest first
   MeshRecordings of_meshes_;
+  MadeOnce<ModelElements> elements_;
+  MadeOnce<RankMemory> ranks_;
 };
 
 /// Its estimate is its stages' timeline (sim/planner/torchtitan_estimate.h), which tells near-equal

@@ -112,6 +112,11 @@ ModelElements elements_of(const Model& model) {
   return elements;
 }
 
+ModelElements known_elements(const TrialInputs& inputs) {
+  const auto make = [&] { return elements_of(inputs.model); };
+  return inputs.findings == nullptr ? make() : inputs.findings->elements().of({}, make);
+}
+
 /// By rank of the pipeline. A tied embedding is on the first and the last stage's, where these are
 /// two.
 std::vector<PartElements> elements_of_ranks(const ModelElements& model,
@@ -136,9 +141,9 @@ std::vector<PartElements> elements_of_ranks(const ModelElements& model,
 /// Gathers and reductions of one rank, as far as they come once a step whatever the schedule.
 class StageCommunication {
  public:
-  StageCommunication(const Choice& choice, const TrialInputs& inputs, Precision precision)
+  StageCommunication(const Choice& choice, CollectiveTimes& times, Precision precision)
       : choice_(choice),
-        inputs_(inputs),
+        times_(times),
         compute_(dtypes_of(precision).compute),
         reduced_(choice.runtime == Runtime::native ? dtypes_of(precision).gradients
                                                    : torchtitan_reduce_dtype) {}
@@ -152,29 +157,29 @@ class StageCommunication {
     const Mesh& mesh = choice_.mesh;
     if (ranks() == 1) return {};
     const bool hybrid = mesh.shard > 1 && mesh.replicate > 1;
-    return time(OperationKind::reduce_scatter, elements.trained, reduced_,
-                group(first(rank), hybrid ? mesh.shard : ranks()));
+    return time(OperationKind::reduce_scatter, bytes_of(elements.trained, reduced_), rank,
+                hybrid ? mesh.shard : ranks());
   }
 
   Duration gather(int rank, const PartElements& elements) const {
     if (ranks() == 1) return {};
-    return time(OperationKind::all_gather, elements.all, compute_,
-                group(first(rank), choice_.mesh.shard));
+    return time(OperationKind::all_gather, bytes_of(elements.all, compute_), rank,
+                choice_.mesh.shard);
   }
 
  private:
   int ranks() const { return choice_.mesh.replicate * choice_.mesh.shard; }
-  int first(int rank) const { return rank * ranks() * tensor_ranks(choice_); }
-  Group group(int first, int size) const {
-    return {.name = {},
-            .ranks = Ranks::spaced(first, tensor_ranks(choice_), static_cast<std::size_t>(size))};
-  }
-  Duration time(OperationKind kind, std::int64_t elements, Dtype dtype, const Group& group) const {
-    return inputs_.costs.collective_time(kind, bytes_of(elements, dtype), group);
+  Duration time(OperationKind kind, Bytes payload, int rank, int size) const {
+    const int tensor = tensor_ranks(choice_);
+    return times_.of({.kind = kind,
+                      .payload = payload,
+                      .first = rank * ranks() * tensor,
+                      .apart = tensor,
+                      .ranks = size});
   }
 
   const Choice& choice_;
-  const TrialInputs& inputs_;
+  CollectiveTimes& times_;
   Dtype compute_, reduced_;
 };
 
@@ -348,6 +353,16 @@ ModelCosts model_costs(const Choice& choice, const TrialInputs& inputs) {
   return costs;
 }
 
+Duration CollectiveTimes::of(const Ask& ask) {
+  const auto [known, is_new] = known_.try_emplace(ask);
+  if (is_new)
+    known->second = costs_.collective_time(
+        ask.kind, ask.payload,
+        {.name = {},
+         .ranks = Ranks::spaced(ask.first, ask.apart, static_cast<std::size_t>(ask.ranks))});
+  return known->second;
+}
+
 PipelineSetup setup_of(const Choice& choice) {
   return {.kind = choice.pipeline.schedule,
           .ranks = choice.mesh.pipeline,
@@ -404,7 +419,7 @@ void PipelineBounds::add(std::span<const Choice> choices, std::map<PlainKey, Mod
                          const std::stop_token& stop) {
   costs_.merge(costs);
   if (costs_.empty()) return;
-  if (elements_.blocks.empty()) elements_ = elements_of(inputs_.model);
+  if (elements_.blocks.empty()) elements_ = known_elements(inputs_);
   for (const Choice& choice : choices) {
     if (stop.stop_requested()) return;
     if (!has_costs(choice)) continue;
@@ -446,7 +461,7 @@ PipelineBounds::Dealt PipelineBounds::dealt(const Choice& choice) const {
 }
 
 StageTimes PipelineBounds::times_of(const Choice& choice, const Dealt& dealt) const {
-  const StageCommunication communication(choice, inputs_, precision_of(choice, inputs_));
+  const StageCommunication communication(choice, collectives_, precision_of(choice, inputs_));
   StageTimes times{.costs = dealt.stages,
                    .first_gather = {},
                    .gathers = {},
@@ -518,7 +533,7 @@ Bounds PipelineBounds::of(const Choice& choice) const {
   const PipelineSetup& setup = dealt.setup;
   const int again = checkpointed_micro_batches(choice.pipeline.checkpoint, choice.micro_batches);
   const std::vector<Bytes> held = this->held(choice, dealt);
-  const StageCommunication communication(choice, inputs_, precision_of(choice, inputs_));
+  const StageCommunication communication(choice, collectives_, precision_of(choice, inputs_));
   const Duration computing =
       on_shared_cores(pipeline_time_bound(setup, dealt.stages, again), choice, inputs_.profile);
   Bounds bounds{.time = std::max(computing, pipeline_host_bound(setup, dealt.stages)),

@@ -33,16 +33,6 @@ PipelineSetup setup_of(const Choice& choice);
 
 OrderKey order_key(const PipelineSetup& setup);
 
-/// Elements of the parameters of a part of a model, without norms and positions outside of blocks.
-struct PartElements {
-  std::int64_t trained = 0, all = 0;
-};
-struct ModelElements {
-  PartElements embedding, head;
-  bool tied = false;  ///< these two are one
-  std::vector<PartElements> blocks;
-};
-
 /// Trained elements of all stages.
 std::int64_t elements_in_stages(const Model& model);
 
@@ -60,6 +50,25 @@ struct StageTimes {
   std::vector<Bytes> states;         ///< sharded parameters and optimizer states, the same way
 };
 
+/// Times of collectives among ranks that lie evenly apart: stages of many pipelines ask for the
+/// same.
+class CollectiveTimes {
+ public:
+  explicit CollectiveTimes(const CostModel& costs) : costs_(costs) {}
+
+  struct Ask {
+    OperationKind kind = OperationKind::all_gather;
+    Bytes payload;
+    int first = 0, apart = 1, ranks = 1;
+    auto operator<=>(const Ask&) const = default;
+  };
+  Duration of(const Ask& ask);
+
+ private:
+  const CostModel& costs_;
+  std::map<Ask, Duration> known_;
+};
+
 /// Lower bounds of the pipelined among some choices. Each (batch, checkpointing, dtypes) is
 /// recorded once, whatever the number of stages:
 ///
@@ -73,7 +82,8 @@ struct StageTimes {
 /// What a `stop` comes before has no bound: 0. Not to be used from several threads at once.
 class PipelineBounds {
  public:
-  explicit PipelineBounds(const TrialInputs& inputs) : inputs_(inputs) {}
+  explicit PipelineBounds(const TrialInputs& inputs)
+      : inputs_(inputs), collectives_(inputs.costs) {}
 
   /// Makes these known, too: recorded on `threads` cores.
   void add(std::span<const Choice> choices, unsigned threads, const std::stop_token& stop);
@@ -105,6 +115,7 @@ class PipelineBounds {
   /// What ranks hold does not depend on how many share a stage.
   using HeldKey = std::tuple<OrderKey, std::vector<int>, PlainKey, TrainingPrecision, bool, bool>;
   mutable std::map<HeldKey, std::vector<Bytes>> held_;
+  mutable CollectiveTimes collectives_;
 };
 
 }  // namespace shardscope::planner

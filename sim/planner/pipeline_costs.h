@@ -30,6 +30,16 @@ struct ModelCosts {
   bool are_of_places = false;
 };
 
+/// Elements of the parameters of a part of a model, without norms and positions outside of blocks.
+struct PartElements {
+  std::int64_t trained = 0, all = 0;
+};
+struct ModelElements {
+  PartElements embedding, head;
+  bool tied = false;  ///< these two are one
+  std::vector<PartElements> blocks;
+};
+
 /// By stage.
 struct StageCosts {
   std::vector<ChunkTime> chunks;

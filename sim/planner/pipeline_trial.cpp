@@ -1,25 +1,16 @@
 #include "sim/planner/pipeline_trial.h"
 
 #include <algorithm>
-#include <array>
-#include <future>
-#include <numeric>
-#include <optional>
 #include <set>
 #include <utility>
 
-#include "core/base/in_background.h"
 #include "core/native/native_schedule.h"
 #include "core/native/pipeline_stages.h"
 #include "sim/engine/rehearse.h"
 #include "sim/engine/simulate_together.h"
 #include "sim/planner/estimate.h"
-#include "sim/planner/first_step_listener.h"
-#include "sim/planner/pipeline_bounds.h"
-#include "sim/planner/second_step.h"
-#include "sim/planner/stopped_recording.h"
-#include "sim/planner/torchtitan_estimate.h"
 #include "sim/planner/torchtitan_pipeline.h"
+#include "sim/planner/torchtitan_trial.h"
 #include "sim/prediction/outside_memory.h"
 
 namespace shardscope::planner {
@@ -70,181 +61,6 @@ std::size_t neediest(const std::vector<Prediction>& ranks) {
     return one.summary.memory.peak_reserved + one.summary.memory.outside;
   });
   return static_cast<std::size_t>(most - ranks.begin());
-}
-
-/// Fewer micro-batches in whose place more of them follow: each further `unit` adds as much.
-struct FewMicroBatches {
-  int few = 0, unit = 0;  ///< 0: all of them are played
-};
-
-/// From twice as many micro-batches as ranks on, ranks wait for each other in a pattern that
-/// repeats with as many more; as stages, where the stages of a rank are in a V.
-FewMicroBatches few_micro_batches(const Choice& choice) {
-  constexpr int worth = 6;
-  const bool by_stages = is_v_shaped(choice.pipeline.schedule);
-  const int unit = choice.mesh.pipeline * (by_stages ? choice.pipeline.stages_per_rank : 1);
-  if (!choice.torchtitan || choice.micro_batches < worth * unit || choice.micro_batches % unit != 0)
-    return {};
-  return {.few = 2 * unit, .unit = unit};
-}
-
-/// The second step is the one that repeats.
-constexpr std::array soon{"1", "steady"};
-
-/// The schedules of all ranks with so many micro-batches.
-class RecordedRanks {
- public:
-  RecordedRanks(Choice choice, int micro_batches, const TrialInputs& inputs, std::stop_token stop)
-      : pipeline_(torchtitan_pipeline(with(std::move(choice), micro_batches), inputs)),
-        schedules_(static_cast<std::size_t>(pipeline_.settings.mesh.front().size)),
-        stop_(std::move(stop)) {}
-
-  const Schedule& record(int rank) {
-    Schedule& schedule = schedules_[static_cast<std::size_t>(rank)];
-    schedule = schedule_of_rank(pipeline_, rank, {.steps = soon, .stop = stop_});
-    return schedule;
-  }
-  /// Of one that is recorded.
-  const Schedule& recorded(int rank) const { return schedules_[static_cast<std::size_t>(rank)]; }
-  /// Of ranks that are all recorded.
-  Duration step(const HardwareProfile& profile) const {
-    return step_of_recorded_pipeline(schedules_, profile);
-  }
-
- private:
-  static Choice with(Choice choice, int micro_batches) {
-    choice.micro_batches = micro_batches;
-    return choice;
-  }
-  TorchtitanPipeline pipeline_;
-  std::vector<Schedule> schedules_;
-  std::stop_token stop_;
-};
-
-/// The least that it needs.
-Bytes bounded_memory(const Choice& choice, const TrialInputs& inputs) {
-  PipelineBounds bounds(inputs);
-  bounds.add({&choice, 1}, 1, {});
-  return bounds.of(choice).memory;
-}
-
-/// Whether tensors leave the allocator so much of the device that it need not be played.
-bool is_roomy(Bytes needed, const TrialInputs& inputs) {
-  const Bytes memory = inputs.profile.memory;
-  return memory == Bytes{} || needed <= Bytes{memory.count / 4 * 3};
-}
-
-/// What the allocator holds of a rank's schedule, where that does not fit the device.
-std::optional<Bytes> held_beyond_memory(const Schedule& schedule, Bytes outside,
-                                        const TrialInputs& inputs) {
-  const Bytes memory = inputs.profile.memory;
-  const AllocatorChoice allocator{.settings = inputs.allocator,
-                                  .memory = DeviceCapacity{.total = memory, .outside = outside}};
-  const Rehearsal rehearsal = rehearse(schedule, inputs.profile, allocator);
-  const bool fits =
-      !rehearsal.out_of_memory && rehearsal.reserved + outside + inputs.margin <= memory;
-  return fits ? std::nullopt : std::optional(rehearsal.reserved);
-}
-
-/// The same of a rank that records all micro-batches.
-std::optional<Bytes> held_with_all(const TorchtitanPipeline& pipeline, int rank, Bytes outside,
-                                   const TrialInputs& inputs, const std::stop_token& stop) {
-  struct DoesNotFit {
-    Bytes held;
-  };
-  FirstStepListener first([&](Schedule step) {
-    step.world = pipeline.place.world;
-    if (const auto held = held_beyond_memory(step, outside, inputs)) throw DoesNotFit{*held};
-  });
-  // Compiled code is known when all is recorded.
-  const bool is_eager = pipeline.compiled == CompileScope::none;
-  try {
-    const Schedule whole = schedule_of_rank(
-        pipeline, rank, {.steps = soon, .stop = stop, .listener = is_eager ? &first : nullptr});
-    return held_beyond_memory(whole, outside, inputs);
-  } catch (const DoesNotFit& stopped) {
-    return stopped.held;
-  }
-}
-
-/// What the first step has alone, where two numbers of micro-batches say the same.
-std::optional<FirstStepAlone> alone_with_any_number(const Schedule& few, const Schedule& most) {
-  const std::optional<FirstStepAlone> alone = first_step_alone(most);
-  return alone && first_step_alone(few) == alone ? alone : std::nullopt;
-}
-
-/// The same of a rank that records the first step of all micro-batches. The second is written down
-/// from it.
-std::optional<Bytes> held_with_first(const FirstStepAlone& alone,
-                                     const TorchtitanPipeline& pipeline, int rank, Bytes outside,
-                                     const TrialInputs& inputs, const std::stop_token& stop) {
-  static constexpr std::array first{"1"};
-  Schedule whole = schedule_of_rank(pipeline, rank, {.steps = first, .stop = stop});
-  if (const auto held = held_beyond_memory(whole, outside, inputs)) return held;
-  refuse_if_stopped(stop);
-  if (!add_second_step(alone, whole)) return held_with_all(pipeline, rank, outside, inputs, stop);
-  return held_beyond_memory(whole, outside, inputs);
-}
-
-/// The rank that is expected to need most memory comes first, where stages were probed.
-std::vector<int> order_of_ranks(const Choice& choice, const TrialInputs& inputs,
-                                const std::stop_token& stop) {
-  if (choice.torchtitan && inputs.findings != nullptr && inputs.profile.memory > Bytes{})
-    return neediest_first(choice, inputs, stop);
-  std::vector<int> ranks(static_cast<std::size_t>(choice.mesh.pipeline));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
-/// Its first step is not needed: the second is the one that repeats. The first rank that does not
-/// fit ends it.
-Trial try_torchtitan(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop) {
-  const FewMicroBatches cut = few_micro_batches(choice);
-  const bool is_cut = cut.unit > 0;
-  // What grows with the micro-batches may be the most of many alone: the last stage's outputs.
-  const Bytes least = is_cut ? bounded_memory(choice, inputs) : Bytes{};
-  RecordedRanks most(choice, is_cut ? cut.few + cut.unit : choice.micro_batches, inputs, stop);
-  RecordedRanks few(choice, is_cut ? cut.few : choice.micro_batches, inputs, stop);
-  const std::int64_t further = is_cut ? (choice.micro_batches - cut.few - cut.unit) / cut.unit : 0;
-  const auto extended = [&](std::int64_t at_few, std::int64_t at_most) {
-    return at_most + std::max<std::int64_t>(0, at_most - at_few) * further;
-  };
-  const Bytes memory = inputs.profile.memory;
-  Trial trial;
-  const std::vector<int> ranks = order_of_ranks(choice, inputs, stop);
-  for (const int rank : ranks) {
-    std::future<Bytes> of_few =
-        in_background(WorthAThread{is_cut}, [&] { return allocated_peak(few.record(rank)); });
-    const Schedule& schedule = most.record(rank);
-    Bytes allocated = allocated_peak(schedule);
-    const Bytes outside = outside_bytes(schedule, inputs.profile);
-    if (is_cut) allocated.count = extended(of_few.get().count, allocated.count);
-    allocated = std::max(allocated, least - outside);
-    std::optional<Bytes> held;
-    if (!is_roomy(allocated + outside, inputs)) {
-      held = held_beyond_memory(schedule, outside, inputs);
-      // Of many micro-batches, outputs of all of them lie between what is freed.
-      if (is_cut && !held && rank == ranks.front()) {
-        const TorchtitanPipeline pipeline = torchtitan_pipeline(choice, inputs);
-        // Compiled code is known when all is recorded.
-        const auto alone = pipeline.compiled == CompileScope::none
-                               ? alone_with_any_number(few.recorded(rank), schedule)
-                               : std::nullopt;
-        held = alone ? held_with_first(*alone, pipeline, rank, outside, inputs, stop)
-                     : held_with_all(pipeline, rank, outside, inputs, stop);
-      }
-    }
-    allocated = std::max(allocated, held.value_or(Bytes{}));
-    if (allocated + outside > trial.needed()) {
-      trial.allocated = allocated;
-      trial.outside = outside;
-    }
-    trial.is_part = held || (memory > Bytes{} && trial.needed() + inputs.margin > memory);
-    if (trial.is_part) return trial;
-  }
-  trial.time.span = most.step(inputs.profile);
-  if (is_cut) trial.time.span.ns = extended(few.step(inputs.profile).ns, trial.time.span.ns);
-  return trial;
 }
 
 ChoiceFigures played_figures(const Choice& choice, const TrialInputs& inputs,

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
+#include <memory>
 
 #include "core/native/pipeline_stages.h"
 #include "core/pipeline/program.h"
-#include "sim/engine/pipeline_timeline.h"
+#include "sim/engine/pipeline_order.h"
 #include "sim/planner/estimate.h"
 #include "sim/planner/pipeline_bounds.h"
 #include "sim/planner/torchtitan_probe.h"
@@ -41,13 +41,19 @@ ProbedStages known_stages(const Choice& choice, const TrialInputs& inputs,
   return stages;
 }
 
-StageTimeline played_timeline(const PipelineSetup& setup, const std::vector<ActionOrder>& orders,
-                              const std::vector<StageChunks>& chunks, Duration transfer) {
-  PipelineTimes times{
-      .chunks = {}, .transfer = [transfer](int, int) { return transfer; }, .one_channel = true};
-  for (const StageChunks& stage : chunks) times.chunks.push_back(stage.time);
-  StageTimeline timeline{.ends = pipeline_ends(pipeline_programs(setup), times), .live = {}};
-  for (const ActionOrder& order : orders) timeline.live.push_back(most_live(order, chunks));
+std::shared_ptr<const PipelineOrder> known_order(const PipelineSetup& setup,
+                                                 const TrialInputs& inputs) {
+  const auto make = [&] { return std::make_shared<const PipelineOrder>(pipeline_programs(setup)); };
+  return inputs.findings == nullptr ? make()
+                                    : inputs.findings->order_of_steps(order_key(setup), make);
+}
+
+StageTimeline played_timeline(const PipelineOrder& steps, const std::vector<ActionOrder>& orders,
+                              const std::vector<StageChunks>& stages, Duration transfer) {
+  std::vector<ChunkTime> chunks;
+  for (const StageChunks& stage : stages) chunks.push_back(stage.time);
+  StageTimeline timeline{.ends = steps.ends(chunks, transfer), .live = {}};
+  for (const ActionOrder& order : orders) timeline.live.push_back(most_live(order, stages));
   return timeline;
 }
 
@@ -99,7 +105,7 @@ class Estimate {
     if (inputs_.findings != nullptr)
       if (auto known = inputs_.findings->timeline(key)) return std::move(*known);
     StageTimeline timeline =
-        played_timeline(setup_, bounds_.orders_of(choice_),
+        played_timeline(*known_order(setup_, inputs_), bounds_.orders_of(choice_),
                         known_stages(choice_, inputs_, stop).stages(key.blocks), key.transfer);
     if (inputs_.findings != nullptr) inputs_.findings->keep(key, timeline);
     return timeline;
@@ -120,13 +126,12 @@ Trial estimated_pipeline(const Choice& choice, const TrialInputs& inputs,
   return Estimate(choice, inputs, stop).trial();
 }
 
-std::vector<int> neediest_first(const Choice& choice, const TrialInputs& inputs,
-                                const std::stop_token& stop) {
-  const std::vector<Bytes> memory = Estimate(choice, inputs, stop).of_ranks();
-  std::vector<int> ranks(memory.size());
-  std::iota(ranks.begin(), ranks.end(), 0);
-  std::ranges::stable_sort(ranks, std::greater<>(),
-                           [&](int rank) { return memory[static_cast<std::size_t>(rank)]; });
+std::vector<RankNeed> neediest_first(const Choice& choice, const TrialInputs& inputs,
+                                     const std::stop_token& stop) {
+  std::vector<RankNeed> ranks;
+  for (const Bytes memory : Estimate(choice, inputs, stop).of_ranks())
+    ranks.push_back({.rank = static_cast<int>(ranks.size()), .memory = memory});
+  std::ranges::stable_sort(ranks, std::greater<>(), &RankNeed::memory);
   return ranks;
 }
 

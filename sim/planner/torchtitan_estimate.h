@@ -15,8 +15,12 @@ namespace shardscope::planner {
 Trial estimated_pipeline(const Choice& choice, const TrialInputs& inputs,
                          const std::stop_token& stop = {});
 
+struct RankNeed {
+  int rank = 0;
+  Bytes memory;  ///< expected, with what lies outside
+};
 /// The ranks of the pipeline, those that are expected to need most memory first.
-std::vector<int> neediest_first(const Choice& choice, const TrialInputs& inputs,
-                                const std::stop_token& stop = {});
+std::vector<RankNeed> neediest_first(const Choice& choice, const TrialInputs& inputs,
+                                     const std::stop_token& stop = {});
 
 }  // namespace shardscope::planner

@@ -37,4 +37,13 @@ inline Inputs plan_of_groups(int blocks, int sequences) {
   return inputs;
 }
 
+/// Pipelines of 8 blocks on 8 devices, on which the caching allocator has no room for many that fit
+/// by their tensors.
+inline Inputs tight_pipelines() {
+  Inputs inputs = plan_of_groups(8, 32);
+  inputs.question.all_layouts = false;
+  inputs.profile.memory = 10000_MiB;
+  return inputs;
+}
+
 }  // namespace shardscope::planner

@@ -16,15 +16,6 @@
 namespace shardscope::planner {
 namespace {
 
-/// Pipelines of 8 blocks on 8 devices, on which the caching allocator has no room for many that fit
-/// by their tensors.
-Inputs tight_pipelines() {
-  Inputs inputs = plan_of_groups(8, 32);
-  inputs.question.all_layouts = false;
-  inputs.profile.memory = 10000_MiB;
-  return inputs;
-}
-
 std::vector<Choice> pipelines_of(const Inputs& inputs) {
   std::vector<Choice> choices = choices_of(inputs, inputs.question.world).choices;
   std::erase_if(choices, [](const Choice& choice) { return !is_rough(choice); });
