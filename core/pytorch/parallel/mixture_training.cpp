@@ -144,6 +144,13 @@ void MixtureTraining::parallelize(Part& part, ProcessGroups& groups) {
   const NoGrad no_grad(s_);
   to_empty(s_, *part.model, true);
   if (part.sharded) part.sharded->reset_sharded_params();
+  if (settings_.shape.ties_head) tie_head(*part.model);
+}
+
+/// Decoder.init_states: each module was given a parameter of its own when it was split, so FSDP2
+/// gathers and reduces both. From its first step on they have one shard.
+void MixtureTraining::tie_head(Module& model) {
+  model.child("tok_embeddings").parameter("weight") = model.child("lm_head").parameter("weight");
 }
 
 std::vector<Module*> MixtureTraining::blocks() const {
@@ -201,10 +208,15 @@ void MixtureTraining::apply_fully_shard(Part& part) {
   fsdp2::Options last = options;
   last.reshard_after_forward = false;
   fsdp2::FullySharded& sharded = *part.sharded;
-  if (has_child(model, "tok_embeddings"))
-    sharded.fully_shard({&model.child("tok_embeddings")}, options);
-  if (has_child(model, "lm_head"))
-    sharded.fully_shard({&model.child("norm"), &model.child("lm_head")}, last);
+  if (settings_.shape.ties_head) {
+    sharded.fully_shard(
+        {&model.child("tok_embeddings"), &model.child("norm"), &model.child("lm_head")}, last);
+  } else {
+    if (has_child(model, "tok_embeddings"))
+      sharded.fully_shard({&model.child("tok_embeddings")}, options);
+    if (has_child(model, "lm_head"))
+      sharded.fully_shard({&model.child("norm"), &model.child("lm_head")}, last);
+  }
   const int replicas = has_expert_ranks() ? 1 : mesh_.size("dp_replicate");
   const bool cuts_rows =
       replicas * shard_group_->size() * mesh_.size("tp") > settings_.shape.experts;

@@ -85,6 +85,7 @@ class MixtureTraining {
   std::shared_ptr<Module> make_part(const LlamaPart& part);
   void make_parts();
   void parallelize(Part& part, ProcessGroups& groups);
+  static void tie_head(Module& model);
   void make_pipeline();
   std::vector<Module*> blocks() const;
   const ProcessGroup* group_with_replicas(const char* inner);
