@@ -202,7 +202,7 @@ def parallel_case(pick):
     """Tensor, context, pipeline and expert parallelism and float8, alone and with FSDP2 and HSDP."""
     family = pick(PARALLEL_FAMILIES)
     case = {"family": family, "mesh": _mesh_of(pick, family), "B": pick([1, 2, 3, 4]), "T": pick([32, 64, 128, 256]),
-            "ac": pick([False, True]), "optimizer": pick(["adamw_fused", "adamw_fused", "adamw_foreach", "adamw_forloop", "sgd_foreach", "sgd_fused"]),
+            "ac": pick([False, True]), "optimizer": pick(["adamw_fused", "adamw_fused", "adamw_foreach", "adamw_forloop", "sgd_foreach", "sgd_forloop"]),
             "clip": pick([None, None, 1.0]), "sp": False,
             "model": {"layers": pick([1, 2, 3]), "vocab": pick([1000, 1024, 2048]), "hidden": pick([256, 512, 1024]),
                       "dim": pick([256, 512]), "heads": 8, "kv": pick([4, 8])}}
