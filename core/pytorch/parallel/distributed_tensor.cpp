@@ -144,7 +144,10 @@ Tensor redistribute(Session& s, const MeshAxisContext& axis, const Tensor& local
         const Placement target = normalized(gradient, change.from);
         Tensor back = redistribute_local(in, axis, gradients[0],
                                          {.from = gradient, .to = target, .whole = 0});
-        wait_unless_float8(in, axis, back);
+        if (!(target == replicated))
+          axis.pending->wait(in, back);
+        else if (!back->float8())
+          axis.pending->wait_later(back);
         return {std::move(back)};
       })[0];
   return result;

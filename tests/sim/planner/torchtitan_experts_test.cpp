@@ -109,9 +109,9 @@ struct Place {
 constexpr const char* own_cases_variable = "SHARDSCOPE_TORCHTITAN_CASES";
 
 std::vector<Place> all_places() {
-  std::vector<std::string> files{"experts.json",  "more_experts.json", "deepseek_v3.json",
-                                 "tensor.json",   "dense.json",        "context.json",
-                                 "compiled.json", "gpt_oss.json",      "meshes.json"};
+  std::vector<std::string> files{
+      "experts.json", "more_experts.json", "deepseek_v3.json", "tensor.json", "dense.json",
+      "context.json", "compiled.json",     "gpt_oss.json",     "meshes.json", "tied.json"};
   if (const char* own = std::getenv(own_cases_variable)) files.emplace_back(own);
   std::vector<Place> places;
   for (const std::string& file : files)
