@@ -354,6 +354,9 @@ void set_layers_of_0_3(const PytorchQuestion& q, const GivenMesh& mesh, const Js
                 size_of_axis(mesh.axes, "dp_shard") * context * tensor, expert_word,
                 mesh.expert_ranks);
   check_divides("experts", shape.experts, expert_word, mesh.expert_ranks);
+  refuse_if(shape.ties_head && size_of_axis(mesh.axes, "pp") > 1, "--mesh",
+            "torchtitan has no pipeline for a model that ties its embedding and output",
+            "leave pipeline out");
   check_whole_blocks(asked.length, context);
   check_divides_over_tensor(shape, asked.length / context, mesh.expert_ranks, tensor);
   refuse_kept_exchanges(q, asked);

@@ -157,32 +157,87 @@ def cut_case(pick):
     return case
 
 
+PARALLEL_FAMILIES = ["tp"] * 5 + ["tp_fsdp"] * 5 + ["tp_hsdp"] * 3 + ["cp"] * 2 + ["cp_fsdp"] * 3 + ["pp"] * 6 + ["ep"] * 3 + ["float8"] * 5 + [
+    "transformers"] * 2
+PIPELINES = {"GPipe": [1], "1F1B": [1], "Interleaved1F1B": [2, 3], "LoopedBFS": [2], "InterleavedZeroBubble": [2], "ZBVZeroBubble": [2]}
+
+
+def _mesh_of(pick, family):
+    tensor, shard = pick([2, 4, 8]), pick([2, 3, 4])
+    return {"tp": {"tp": tensor}, "transformers": {"tp": pick([2, 4])}, "tp_fsdp": {"dp_shard": shard, "tp": tensor},
+            "tp_hsdp": {"dp_replicate": pick([2, 3]), "dp_shard": pick([2, 4]), "tp": pick([2, 4])},
+            "cp": {"cp": pick([2, 4])},
+            "cp_fsdp": {"dp_shard": pick([2, 4]), "cp": pick([2, 4]), **pick([{}, {"tp": 2}])},
+            "pp": {"pp": pick([2, 4]), **pick([{"dp_shard": 2}, {"dp_shard": 3}, {"dp_replicate": 2, "dp_shard": 2}]),
+                   **pick([{}, {}, {"tp": 2}])},
+            "float8": {**pick([{"dp_shard": shard}, {"dp_replicate": 2, "dp_shard": 2}]), **pick([{}, {"tp": pick([2, 4])}])},
+            "ep": pick([{"dp_shard": 2, "ep": 2}, {"dp_shard": 4, "ep": 4}, {"dp_shard": 4, "ep": 2, "ep_shard": 2},
+                        {"dp_shard": 8, "ep": 4, "ep_shard": 2}])}[family]
+
+
+def _float8_settings(pick, case):
+    case["float8"] = {"recipe": pick(["tensorwise", "tensorwise", "rowwise"])}
+    if case["float8"]["recipe"] == "tensorwise":
+        case["float8"]["fsdp_all_gather"] = pick([False, True])
+        case["float8"]["precompute_scale"] = case["float8"]["fsdp_all_gather"] and pick([False, True])
+        if "tp" in case["mesh"]:
+            case["float8"]["tp"] = pick([True, True, False])
+            case["sp"] = case["sp"] or case["float8"]["tp"]
+    case["mp"] = "bf16_fp32"
+
+
+def _pipeline_settings(pick, case):
+    case["schedule"] = pick(list(PIPELINES))
+    case["stages"] = pick(PIPELINES[case["schedule"]])
+    stages = case["stages"] * case["mesh"]["pp"]
+    case["model"]["layers"] = pick([1, 1, 2]) * stages
+    case["microbatches"] = pick([1, 2]) * case["mesh"]["pp"]
+    case["B"] = pick([1, 2]) * case["microbatches"]
+    case["ac"] = case["ac"] and case["schedule"] not in ("ZBVZeroBubble", "InterleavedZeroBubble")
+    case["loss_parallel"] = False
+    case["T"] = pick([64, 128])
+
+
 def parallel_case(pick):
-    """Tensor parallel alone, with FSDP2 or with HSDP; context parallel; a hand-written mixture of experts."""
-    family = pick(["tp", "tp", "tp_fsdp", "tp_fsdp", "tp_hsdp", "ep"])
-    case = {"family": family, "B": pick([1, 2, 4]), "T": pick([64, 128]), "ac": pick([False, True]),
-            "optimizer": pick(["adamw_fused", "adamw_foreach"]),
-            "model": {"layers": pick([1, 2, 3]), "vocab": pick([1024, 2048]), "hidden": pick([512, 1024])}}
-    degree = pick([2, 4])
-    if family == "ep":
-        case.update(mesh={"dp_shard": degree, "ep": degree}, world=degree, experts=2 * degree)
-        case["model"].pop("layers")
-        return case
-    meshes = {"tp": {"tp": degree}, "tp_fsdp": {"dp_shard": pick([2, 4]), "tp": degree},
-              "tp_hsdp": {"dp_replicate": 2, "dp_shard": 2, "tp": degree}}
-    case["mesh"] = meshes[family]
-    case["world"] = 1
-    for size in case["mesh"].values():
-        case["world"] *= size
-    case["sp"] = pick([False, True])
-    case["loss_parallel"] = case["sp"] and pick([False, True])
-    if family == "tp":
-        case["param_dtype"] = pick(["fp32", "bf16"])
-        case["optimizer"] = "adamw_forloop" if not case["sp"] else case["optimizer"]
+    """Tensor, context, pipeline and expert parallelism and float8, alone and with FSDP2 and HSDP."""
+    family = pick(PARALLEL_FAMILIES)
+    case = {"family": family, "mesh": _mesh_of(pick, family), "B": pick([1, 2, 3, 4]), "T": pick([32, 64, 128, 256]),
+            "ac": pick([False, True]), "optimizer": pick(["adamw_fused", "adamw_fused", "adamw_foreach", "adamw_forloop", "sgd_foreach", "sgd_forloop"]),
+            "clip": pick([None, None, 1.0]), "sp": False,
+            "model": {"layers": pick([1, 2, 3]), "vocab": pick([1000, 1024, 2048]), "hidden": pick([256, 512, 1024]),
+                      "dim": pick([256, 512]), "heads": 8, "kv": pick([4, 8])}}
+    if family == "tp_fsdp" and pick([0, 0, 1]):
+        case["model"]["vocab"] = 1003
+    mesh = case["mesh"]
+    if "tp" in mesh and family != "transformers":
+        case["sp"] = pick([False, True, True])
+        case["loss_parallel"] = case["sp"] and pick([False, True])
+        case["embedding"] = pick(["rowwise", "rowwise", "colwise"]) if case["sp"] else "rowwise"
+        case["model"]["kv"] = 8 if mesh["tp"] == 8 else case["model"]["kv"]
+    if "dp_shard" in mesh:
+        case["mp"] = pick([None, "bf16", "bf16_fp32", "bf16_fp32"])
+        case["reshard"] = pick([True, True, False])
     else:
-        case["mp"] = pick([None, "bf16", "bf16_fp32"])
-        case["reshard"] = pick([True, False])
-        case["optimizer"] = "adamw_forloop" if not case["sp"] else case["optimizer"]
+        case["param_dtype"] = pick(["fp32", "bf16", "bf16"])
+    if "cp" in mesh:
+        case.update(rotate=pick(["allgather", "alltoall"]), load_balance=pick([True, True, False]), T=pick([64, 128, 256]))
+    if family == "ep":
+        case.update(experts=pick([1, 2, 4]) * mesh["ep"], top_k=pick([1, 2]))
+    if family == "pp":
+        _pipeline_settings(pick, case)
+    if family == "float8":
+        _float8_settings(pick, case)
+    if family == "transformers":
+        case["plan"] = "transformers"
+    # Operators of lists and fused ones refuse tensors of two meshes side by side, and so does the norm over all.
+    mixed = ("tp" in mesh and not case["sp"]) or family == "ep"
+    if mixed:
+        case["clip"] = None
+        case["optimizer"] = "adamw_forloop"
+    case["world"] = 1
+    for axis, size in mesh.items():
+        case["world"] *= size if not axis.startswith("ep") else 1
+    case["ranks"] = sorted({0, pick(range(case["world"]))} if family == "pp" else {pick(range(case["world"]))})
     return case
 
 

@@ -4,7 +4,7 @@
 usage: shardscope record --world N --rank 0 --time model -o R -- python torchtitan_experts.py CASE OPTION...
        torchtitan_experts.py --case R [RANK] > case.json
 
-CASE is JSON: family (qwen3_moe, deepseek_v3, gpt_oss; dense: llama3, qwen3), layers, experts, top_k, checkpointing (none, selective, full), hidden, float8 (rowwise), sent and
+CASE is JSON: family (qwen3_moe, deepseek_v3, gpt_oss; dense: llama3, qwen3), layers, experts, top_k, checkpointing (none, selective, full), hidden, float8 (rowwise), tied (of qwen3), sent and
 received (rows that the rank exchanges with each rank of its experts, in the place of equal ones); of deepseek_v3 also dense_layers, query_rank,
 groups, limited_groups, scores, shared. The options are torchtitan's own, such as --module qwen3 --config qwen3_moe_debug
 (deepseek_v3 deepseek_v3_debugmodel, gpt_oss gpt_oss_debugmodel_flex) --training.disable_cuda_graphs --training.steps 3
@@ -126,7 +126,7 @@ def train(case):
         config = debug()
         config.model_spec.model.layers = layers(case)
         config.activation_checkpoint = dict(none=None, selective=SelectiveAC.Config(), full=FullAC.Config())[case["checkpointing"]]
-        config.model_spec.model.enable_weight_tying = False
+        config.model_spec.model.enable_weight_tying = case.get("tied", False)
         config.validator.enable = False
         if "float8" in case:
             config.model_spec.model = in_float8(config.model_spec.model, case["float8"])

@@ -113,6 +113,10 @@ Tensor redistribute_local(Session& s, const MeshAxisContext& axis, const Tensor&
   return result;
 }
 
+void wait_unless_float8(Session& s, const MeshAxisContext& axis, const Tensor& tensor) {
+  if (!tensor->float8()) axis.pending->wait(s, tensor);
+}
+
 Tensor from_local(Session& s, const MeshAxisContext& axis, const Tensor& local, Placement placement,
                   Placement gradient) {
   Tensor result = apply_function(
@@ -140,7 +144,10 @@ Tensor redistribute(Session& s, const MeshAxisContext& axis, const Tensor& local
         const Placement target = normalized(gradient, change.from);
         Tensor back = redistribute_local(in, axis, gradients[0],
                                          {.from = gradient, .to = target, .whole = 0});
-        axis.pending->wait(in, back);
+        if (!(target == replicated))
+          axis.pending->wait(in, back);
+        else if (!back->float8())
+          axis.pending->wait_later(back);
         return {std::move(back)};
       })[0];
   return result;

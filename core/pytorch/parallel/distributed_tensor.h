@@ -32,6 +32,8 @@ struct Change {
 Tensor redistribute_local(Session& s, const MeshAxisContext& axis, const Tensor& local,
                           const Change& change);
 
+/// Tensors in 8 bits are waited for by the product, after its other operand was cast.
+void wait_unless_float8(Session& s, const MeshAxisContext& axis, const Tensor& tensor);
 /// DTensor.from_local(placement). `gradient`: how the gradient of the DTensor will lie.
 Tensor from_local(Session& s, const MeshAxisContext& axis, const Tensor& local, Placement placement,
                   Placement gradient);

@@ -46,6 +46,7 @@ struct MixtureShape {
   std::optional<LatentAttention> latent = {};  ///< in the place of grouped queries
   bool norms_heads = true;                     ///< queries and keys, as Qwen3
   bool turns_pairs = false;                    ///< rotary embedding of neighbours, as Llama
+  bool ties_head = false;                      ///< lm_head has the embedding's weight
   /// GPT-OSS: attention with sinks, biases, clamped SwiGLU. Every other layer, from the first on,
   /// sees `window` tokens.
   bool has_sinks = false;

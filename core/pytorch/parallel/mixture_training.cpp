@@ -41,9 +41,10 @@ std::int64_t blocks_of(std::int64_t tokens) {
   return (tokens + flex_attention_block - 1) / flex_attention_block;
 }
 
-/// SelectiveAC's policy: what attention and topk return, what goes to the host, and every second
-/// product. The router's gate always runs again; torchtitan takes all products of its shape for it,
-/// here its name. Each block counts with a copy of its own.
+/// SelectiveAC's policy: what attention and topk return, what goes to the host, products of layers
+/// with a bias, and every second one without. The router's gate without a bias always runs again;
+/// torchtitan takes all products of its shape for it, here its name. Each block counts with a copy
+/// of its own.
 std::function<bool(const Operator&)> kept_operators(Session& s) {
   return [&s, products = 0](const Operator& op) mutable {
     if (op.name == "aten.mm.default") {
@@ -51,7 +52,9 @@ std::function<bool(const Operator&)> kept_operators(Session& s) {
       if (module != nullptr && module->name.ends_with("router.gate")) return false;
       return ++products % 2 == 1;
     }
-    return op.kind == OperatorKind::attention || op.name == "aten.topk.default" ||
+    const bool is_attention =
+        op.kind == OperatorKind::attention || op.name == "higher_order.flex_attention_sums";
+    return is_attention || op.name == "aten.addmm.default" || op.name == "aten.topk.default" ||
            op.name.ends_with(" to the host");
   };
 }
@@ -144,6 +147,13 @@ void MixtureTraining::parallelize(Part& part, ProcessGroups& groups) {
   const NoGrad no_grad(s_);
   to_empty(s_, *part.model, true);
   if (part.sharded) part.sharded->reset_sharded_params();
+  if (settings_.shape.ties_head) tie_head(*part.model);
+}
+
+/// Decoder.init_states: each module was given a parameter of its own when it was split, so FSDP2
+/// gathers and reduces both. From its first step on they have one shard.
+void MixtureTraining::tie_head(Module& model) {
+  model.child("tok_embeddings").parameter("weight") = model.child("lm_head").parameter("weight");
 }
 
 std::vector<Module*> MixtureTraining::blocks() const {
@@ -201,10 +211,15 @@ void MixtureTraining::apply_fully_shard(Part& part) {
   fsdp2::Options last = options;
   last.reshard_after_forward = false;
   fsdp2::FullySharded& sharded = *part.sharded;
-  if (has_child(model, "tok_embeddings"))
-    sharded.fully_shard({&model.child("tok_embeddings")}, options);
-  if (has_child(model, "lm_head"))
-    sharded.fully_shard({&model.child("norm"), &model.child("lm_head")}, last);
+  if (settings_.shape.ties_head) {
+    sharded.fully_shard(
+        {&model.child("tok_embeddings"), &model.child("norm"), &model.child("lm_head")}, last);
+  } else {
+    if (has_child(model, "tok_embeddings"))
+      sharded.fully_shard({&model.child("tok_embeddings")}, options);
+    if (has_child(model, "lm_head"))
+      sharded.fully_shard({&model.child("norm"), &model.child("lm_head")}, last);
+  }
   const int replicas = has_expert_ranks() ? 1 : mesh_.size("dp_replicate");
   const bool cuts_rows =
       replicas * shard_group_->size() * mesh_.size("tp") > settings_.shape.experts;
@@ -326,8 +341,10 @@ void MixtureTraining::make_mask(const Tensor& positions) {
   // where each document ends.
   if (positions.size(0) == 1)
     mask_.push_back(allocate(s_, integers, {blocks_of(length + 1) * flex_attention_block}));
-  make_block_lists(positions, length);
-  dispatched(s_, op, Tensors{positions}, mask_);
+  for (int number = 0; number < masks(); ++number) {
+    make_block_lists(positions, length);
+    dispatched(s_, op, Tensors{positions}, mask_);
+  }
 }
 
 /// _HeadTailLoadBalancer: of the sequence in 2 parts a rank, the one from the front and the one
@@ -362,9 +379,11 @@ MixtureTraining::StepInputs MixtureTraining::prepared(const StepInputs& all) {
   const std::size_t documents = before + (all.positions.size(0) == 1 ? 2 : 1);
   const Tensors of_all(mask_.begin() + static_cast<std::ptrdiff_t>(documents), mask_.end());
   mask_.resize(documents);
-  mask_.push_back(head_and_tail_order(all.positions));
-  make_block_lists(all.positions, own_length());
-  dispatched(s_, op, Tensors{all.positions}, mask_);
+  for (int number = 0; number < masks(); ++number) {
+    mask_.push_back(head_and_tail_order(all.positions));
+    make_block_lists(all.positions, own_length());
+    dispatched(s_, op, Tensors{all.positions}, mask_);
+  }
   return own;
 }
 

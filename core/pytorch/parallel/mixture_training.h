@@ -85,6 +85,7 @@ class MixtureTraining {
   std::shared_ptr<Module> make_part(const LlamaPart& part);
   void make_parts();
   void parallelize(Part& part, ProcessGroups& groups);
+  static void tie_head(Module& model);
   void make_pipeline();
   std::vector<Module*> blocks() const;
   const ProcessGroup* group_with_replicas(const char* inner);
@@ -99,6 +100,8 @@ class MixtureTraining {
 
   bool splits_sequences() const { return mesh_.size("cp") > 1; }
   std::int64_t own_length() const { return settings_.length / mesh_.size("cp"); }
+  /// Of whole sequences, and of GPT-OSS's window.
+  int masks() const { return settings_.shape.window > 0 ? 2 : 1; }
   Tensor integers_on_device();
   void make_block_lists(const Tensor& positions, std::int64_t queries);
   void make_mask(const Tensor& positions);

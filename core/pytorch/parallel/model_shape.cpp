@@ -42,7 +42,7 @@ bool is_on(const JsonValue& config, const char* key) {
 void check_mixture(const Model& model, const JsonValue& config) {
   const auto refuse = [&](bool wrong, const char* what) { refuse_mixture(model, wrong, what); };
   refuse(!model.class_name.ends_with("ForCausalLM"), "is no language model with a head");
-  refuse(!model.tied.empty(), "ties its embedding and output");
+  refuse(!model.tied.empty() && is_mixture(model), "ties its embedding and output");
   if (model.family != "gpt_oss")
     refuse(is_on(config, "attention_bias"), "has biased attention projections");
   refuse(config.at("hidden_act").string() != "silu", "has a feed-forward without SwiGLU");
@@ -140,6 +140,7 @@ void set_dense(const Model& model, const JsonValue& config, MixtureShape& shape)
   shape.head_dim = head_dim && !head_dim->is_null() ? head_dim->integer() : shape.dim / shape.heads;
   shape.norms_heads = model.family == "qwen3";
   shape.turns_pairs = model.family == "llama";
+  shape.ties_head = !model.tied.empty();
   shape.dense_layers = shape.layers;
   shape.dense_hidden = config.at("intermediate_size").integer();
 }

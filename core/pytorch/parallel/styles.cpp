@@ -110,7 +110,7 @@ void colwise_linear(Session& s, const MeshAxisContext& axis, Module& module,
       input = cast_input(in, input, ranks_of(axis, style.input));
     if (!(style.input == replicated))
       input = redistribute(in, axis, input, {.from = style.input, .to = replicated}, partial);
-    axis.pending->wait(in, input);
+    wait_unless_float8(in, axis, input);
   });
   module.forward_hooks.push_back(leaves_as(axis, shard(-1), style.output, whole));
 }
@@ -157,7 +157,7 @@ void gather_first_input(const MeshAxisContext& axis, Module& module, bool in_flo
     }
     arguments.tensors[0] =
         redistribute(s, axis, arguments.tensors[0], {.from = shard(1), .to = replicated}, partial);
-    axis.pending->wait(s, arguments.tensors[0]);
+    wait_unless_float8(s, axis, arguments.tensors[0]);
   });
 }
 

@@ -42,6 +42,7 @@ ParallelTraining::ParallelTraining(Session& s, ProcessGroups& groups,
                                    const ParallelSettings& settings)
     : s_(s), settings_(settings), mesh_(groups, settings.mesh) {
   tensor_axis_.pending = context_axis_.pending = expert_axis_.pending = &pending_;
+  s_.observe(pending_);
   if (mesh_.size("tp") > 1) tensor_axis_.group = &mesh_.group("tp");
   if (mesh_.size("cp") > 1) context_axis_.group = &mesh_.group("cp");
   if (settings_.experts.experts > 0) {

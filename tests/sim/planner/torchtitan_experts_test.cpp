@@ -23,7 +23,9 @@ using Json = nlohmann::json;
 const Json& recorded(const std::string& file) {
   static std::map<std::string, Json> files;
   const auto [at, is_new] = files.try_emplace(file);
-  if (is_new) at->second = recorded_steps_in(SOURCE_ROOT "/tests/data/torchtitan/" + file);
+  if (is_new)
+    at->second = recorded_steps_in(
+        file.starts_with("/") ? file : SOURCE_ROOT "/tests/data/torchtitan/" + file);
   return at->second;
 }
 
@@ -103,11 +105,16 @@ struct Place {
   std::size_t number;
 };
 
+/// A further file by its whole path, such as one of tests/recordings/random_torchtitan.py.
+constexpr const char* own_cases_variable = "SHARDSCOPE_TORCHTITAN_CASES";
+
 std::vector<Place> all_places() {
+  std::vector<std::string> files{
+      "experts.json", "more_experts.json", "deepseek_v3.json", "tensor.json", "dense.json",
+      "context.json", "compiled.json",     "gpt_oss.json",     "meshes.json", "tied.json"};
+  if (const char* own = std::getenv(own_cases_variable)) files.emplace_back(own);
   std::vector<Place> places;
-  for (const char* file :
-       {"experts.json", "more_experts.json", "deepseek_v3.json", "tensor.json", "dense.json",
-        "context.json", "compiled.json", "gpt_oss.json", "meshes.json"})
+  for (const std::string& file : files)
     for (const std::size_t number : places_of_cases(recorded(file)))
       places.push_back({file, number});
   return places;

@@ -91,12 +91,13 @@ NodeRef mul_node(Session& s, const Tensor& self, const Tensor& other) {
 }
 
 Tensors addcmul_backward(Session& s, Node& node, Tensors& gradients) {
+  constexpr int value = 1;
   const Tensor second = node.saved(s, "tensor2");
   const Tensor first = node.saved(s, "tensor1");
   Tensors results(3);
-  if (node.needs(2)) results[2] = mul(s, gradients[0], first);
-  if (node.needs(1)) results[1] = mul(s, gradients[0], second);
   if (node.needs(0)) results[0] = gradients[0];
+  if (node.needs(1)) results[1] = mul(s, gradients[0], mul_scalar(s, second, Number(value)));
+  if (node.needs(2)) results[2] = mul(s, gradients[0], mul_scalar(s, first, Number(value)));
   return results;
 }
 

@@ -183,6 +183,7 @@ Tensor scaled_product(Session& s, const Layer& layer, const Float8Tensor& a, con
                       Dtype dtype, bool fast_accumulation) {
   static constexpr Operator op{"aten._scaled_mm.default", OperatorKind::matmul};
   Tensor a_data = a.data, b_data = b.data;
+  if (Pending* pending = layer.split->axis.pending) pending->wait(s, a_data);
   if (layer.pads) {
     a_data = padded(s, a_data, 1);
     b_data = padded(s, b_data, 0);

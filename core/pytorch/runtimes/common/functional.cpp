@@ -1,6 +1,7 @@
 #include "core/pytorch/runtimes/common/functional.h"
 
 #include <array>
+#include <utility>
 
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/dispatch.h"
@@ -66,9 +67,19 @@ void Pending::add(const Tensor& result, WorkId work, Tensor input) {
 }
 
 void Pending::wait(Session& s, const Tensor& tensor) {
-  if (!tensor.defined()) return;
-  auto found = open_.extract(tensor.storage()->id());
+  if (tensor.defined()) wait_for(s, tensor.storage()->id());
+}
+
+void Pending::wait_later(const Tensor& tensor) { later_ = tensor.storage()->id(); }
+
+void Pending::wait_for(Session& s, std::uint64_t storage) {
+  auto found = open_.extract(storage);
   if (!found.empty()) s.wait_work(found.mapped().work);
+}
+
+void Pending::on_storage_allocated(Session& s, StorageImpl&) {
+  if (!later_ || s.recomputing) return;
+  wait_for(s, *std::exchange(later_, std::nullopt));
 }
 
 Tensor all_reduce(Session& s, Pending& pending, const ProcessGroup& group, const Tensor& input,

@@ -3,7 +3,9 @@
 // torch/csrc/distributed/c10d/Functional.cpp.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string_view>
 
 #include "core/pytorch/engine/autograd.h"
@@ -13,18 +15,26 @@ namespace shardscope::eager::parallel {
 
 /// Results that nobody has waited for yet: AsyncCollectiveTensor. What a collective reads is kept
 /// until then.
-class Pending {
+class Pending final : public Observer {
  public:
   /// wait_tensor(), if the tensor is the result of a collective that is still open.
   void wait(Session& s, const Tensor& tensor);
+  /// The same when the next result of an operator is asked for, but for those of a forward that a
+  /// checkpoint runs again. The session has to be observed.
+  void wait_later(const Tensor& tensor);
   void add(const Tensor& result, WorkId work, Tensor input);
 
+  void on_storage_allocated(Session& s, StorageImpl& storage) override;
+
  private:
+  void wait_for(Session& s, std::uint64_t storage);
+
   struct Open {
     WorkId work;
     Tensor input;
   };
   std::map<std::uint64_t, Open> open_;  // by storage; looked up, never walked
+  std::optional<std::uint64_t> later_;  ///< a storage
 };
 
 /// An axis of ranks, and the results on it that are still open.
