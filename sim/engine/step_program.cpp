@@ -22,12 +22,16 @@ class Builder {
         lane_of_event_(rows.events) {
     program_.events = rows.events;
     std::vector<std::size_t> rows_of_lane(lanes_.size());
+    std::size_t all = 0;
     for (const StepRow& row : rows.rows) {
       if (row.kind == HostActionKind::record_event) lane_of_event_[row.subject] = row.lane;
-      if (!takes_host_alone(row.kind)) ++rows_of_lane[row.lane];
+      if (takes_host_alone(row.kind)) continue;
+      ++rows_of_lane[row.lane];
+      ++all;
     }
+    // The first lane, which has most, becomes the place of all.
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
-      lanes_[lane].items.reserve(rows_of_lane[lane]);
+      lanes_[lane].items.reserve(lane == 0 ? all : rows_of_lane[lane]);
   }
 
   StepProgram build() {
@@ -136,15 +140,19 @@ class Builder {
           waited[item.subject] = true;
     for (const HostSegment& segment : program_.segments)
       if (segment.event != HostSegment::no_event) waited[segment.event] = true;
-    std::size_t items = 0;
-    for (const LaneState& lane : lanes_) items += lane.items.size();
-    program_.items.reserve(items);
-    for (const LaneState& lane : lanes_) {
-      const auto begin = static_cast<std::uint32_t>(program_.items.size());
-      for (const LaneItem& item : lane.items)
-        if (item.kind != Kind::record || waited[item.subject]) program_.items.push_back(item);
-      const auto end = static_cast<std::uint32_t>(program_.items.size());
-      if (end > begin) program_.lanes.push_back({begin, end});
+    const auto is_idle = [&](const LaneItem& item) {
+      return item.kind == Kind::record && !waited[item.subject];
+    };
+    std::vector<LaneItem>& all = program_.items;
+    for (LaneState& lane : lanes_) {
+      std::erase_if(lane.items, is_idle);
+      if (lane.items.empty()) continue;
+      const auto begin = static_cast<std::uint32_t>(all.size());
+      if (all.empty())
+        all = std::move(lane.items);
+      else
+        all.insert(all.end(), lane.items.begin(), lane.items.end());
+      program_.lanes.push_back({begin, static_cast<std::uint32_t>(all.size())});
     }
     program_.examples = std::move(classes_.examples);
   }

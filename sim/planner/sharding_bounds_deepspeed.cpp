@@ -98,25 +98,35 @@ class ZeroBounder {
     return dispatch() * (views * owners);
   }
 
-  /// Of a bucket with several gradients stage 3 narrows each for each rank, and fills up the parts
-  /// of ranks for which there is less of it. A gradient to which any other can be added is alone in
-  /// its bucket only if it is the last one.
+  /// Stage 3 narrows the gradients of a bucket for each rank, and fills up the parts of ranks for
+  /// which there is less of one. It does neither where a gradient is alone in its bucket and has
+  /// equal parts. A gradient that takes at most half a bucket is alone only if it is the last one,
+  /// or if one that takes more comes next, with which it exceeds the bucket.
   Duration narrowing() const {
     if (!settings_.reduce_scatter) return {};
     const std::int64_t ranks = costs_.choice.mesh.world();
-    std::int64_t largest = 0, parts = 0, most_parts = 0;
-    for (const Parameter& parameter : costs_.inputs.model.parameters)
-      if (parameter.trainable) largest = std::max(largest, parameter.elements());
+    const std::int64_t bucket = settings_.reduce_bucket_elements;
+    const auto takes_more = [&](const Parameter& p) { return 2 * p.elements() > bucket; };
+    std::int64_t largest = 0, large = 0, parts = 0, with_equal_parts = 0, before_large = 0;
+    for (const Parameter& parameter : costs_.inputs.model.parameters) {
+      if (!parameter.trainable) continue;
+      largest = std::max(largest, parameter.elements());
+      if (takes_more(parameter)) ++large;
+    }
     for (const Parameter& parameter : costs_.inputs.model.parameters) {
       const std::int64_t elements = parameter.elements();
-      if (!parameter.trainable || elements == 0 ||
-          elements + largest > settings_.reduce_bucket_elements)
-        continue;
+      if (!parameter.trainable || elements == 0) continue;
       const std::int64_t part = (elements + ranks - 1) / ranks, whole = elements / part;
-      parts += ranks + (ranks - whole);
-      most_parts = std::max(most_parts, ranks + (ranks - whole));
+      if (elements % ranks != 0) {
+        parts += ranks + (ranks - whole);
+      } else if (!takes_more(parameter)) {
+        ++with_equal_parts;
+        if (elements + largest > bucket) ++before_large;
+      }
     }
-    return dispatch() * (parts - most_parts);
+    const std::int64_t alone =
+        std::min<std::int64_t>(with_equal_parts, 1 + std::min(large, before_large));
+    return dispatch() * (parts + ranks * (with_equal_parts - alone));
   }
 
   /// What stage 3 gathers together it narrows for each rank. With a prefetch bucket that no

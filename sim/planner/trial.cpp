@@ -40,12 +40,14 @@ bool is_zero3(const Choice& choice) {
           choice.sharding == ShardingStrategy::hybrid_shard);
 }
 
+/// Micro-batches that are enough before the last step, see trial_steps.
+constexpr int settling = 2;
+
 /// Most runtimes repeat their second step; DDP builds its buckets anew in it, and ZeRO-3 goes by
 /// the order of modules that it has seen in two micro-batches. Two are enough before the last step
 /// for the others, too: FSDP1's rate limiter then has as many events as it will.
 eager::RecordedSteps trial_steps(const Choice& choice) {
   static constexpr std::array soon{"1", "steady"};
-  constexpr int settling = 2;
   const bool settles_later =
       choice.runtime == Runtime::ddp || (is_zero3(choice) && choice.micro_batches == 1);
   return {.labels = settles_later ? std::span<const char* const>(eager::training_steps) : soon,
@@ -53,14 +55,33 @@ eager::RecordedSteps trial_steps(const Choice& choice) {
           .shapes = false};
 }
 
-/// Whether the third step repeats the second row by row. What ZeRO-3 has under way is limited, and
-/// two steps may not get there. FSDP1's rate limiter waits once two units were freed: it does from
-/// the first step on where several micro-batches free more units than that.
-bool repeats_second_step(const Choice& choice, const Model& model) {
-  if (choice.runtime == Runtime::ddp || is_zero3(choice)) return false;
+/// Whether ZeRO-3 has in the first step seen the order of its modules, and had under way as many
+/// reductions and gathers as its host does not wait for.
+bool zero3_settles_at_once(const Choice& choice, const TrialInputs& inputs) {
+  if (choice.micro_batches < settling || choice.offload != Offload::none ||
+      inputs.training.fine_tuning)
+    return false;
+  const eager::TrainingSetup setup = training_setup(choice, inputs.model, inputs.training);
+  const DeepSpeedSettings& settings = std::get<eager::DeepSpeedSetup>(setup.runtime).settings;
+  const std::int64_t bucket = std::max<std::int64_t>(1, settings.reduce_bucket_elements);
+  constexpr std::int64_t enough = 3;
+  std::int64_t reduced = 0, gathers = 0;
+  for (const Parameter& parameter : inputs.model.parameters) {
+    if (parameter.trainable) reduced += std::min(parameter.elements(), bucket);
+    if (parameter.elements() > settings.param_persistence_elements) ++gathers;
+  }
+  return settling * (reduced / bucket) >= enough && gathers >= enough;
+}
+
+/// Whether the third step repeats the second row by row. FSDP1's rate limiter waits once two units
+/// were freed: it does from the first step on where several micro-batches free more units than
+/// that.
+bool repeats_second_step(const Choice& choice, const TrialInputs& inputs) {
+  if (choice.runtime == Runtime::ddp) return false;
+  if (is_zero3(choice)) return zero3_settles_at_once(choice, inputs);
   if (choice.runtime != Runtime::fsdp1) return true;
   constexpr int enough_units = 3;
-  const auto blocks = std::ssize(eager::checkpointing_of(model, {.every = 1}).modules);
+  const auto blocks = std::ssize(eager::checkpointing_of(inputs.model, {.every = 1}).modules);
   return choice.micro_batches > 1 && choice.blocks_per_unit > 0 &&
          blocks >= enough_units * choice.blocks_per_unit;
 }
@@ -190,7 +211,7 @@ bool serves_both(const Choice& choice, const TrialInputs& inputs) {
   if (!may_be_kept(choice, inputs) || shared_recordings(choice, inputs) != nullptr) return false;
   const eager::RecordedSteps steps = trial_steps(choice);
   const bool has_all = steps.left_out == 0 && steps.labels.size() == eager::training_steps.size();
-  return has_all || repeats_second_step(choice, inputs.model);
+  return has_all || repeats_second_step(choice, inputs);
 }
 
 Trial try_out_alone(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop) {
@@ -301,7 +322,7 @@ Schedule recording_of(const Choice& choice, const TrialInputs& inputs, const std
   if (choice.runtime == Runtime::native || choice.torchtitan) return schedule_of(choice, inputs);
   StoppedRecording stopped(stop, listener);
   return schedule_of(pytorch_training(choice, inputs), inputs.model, inputs.config,
-                     {.repeats = repeats_second_step(choice, inputs.model)}, &stopped);
+                     {.repeats = repeats_second_step(choice, inputs)}, &stopped);
 }
 
 }  // namespace shardscope::planner

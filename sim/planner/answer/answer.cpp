@@ -66,14 +66,15 @@ void set_given(const Weighed& weighed, const Basis& basis, const Watcher& watche
 }
 
 /// Of the best choice, each from predictions of its own.
-std::vector<std::string> predicted_remarks(const Candidate& best, const Basis& basis,
+std::vector<std::string> predicted_remarks(std::span<const Candidate> places, const Basis& basis,
                                            const Watcher& watcher) {
   std::vector<std::string> remarks;
   if (watcher.stop.stop_requested()) return remarks;
   if (basis.inputs.weighs_compilation)
-    if (std::string remark = compilation_remark(best, basis, watcher.stop); !remark.empty())
+    if (std::string remark = compilation_remark(places.front(), basis, watcher.stop);
+        !remark.empty())
       remarks.push_back(std::move(remark));
-  std::ranges::move(remarks_on(best.choice, basis, watcher.stop), std::back_inserter(remarks));
+  std::ranges::move(remarks_on(places, basis, watcher.stop), std::back_inserter(remarks));
   return remarks;
 }
 
@@ -110,7 +111,7 @@ void set_rest(const Weighed& weighed, const Basis& basis, const Watcher& watcher
     if (part == 0 && basis.inputs.objective != Objective::memory)
       smaller = smaller_than(places, weighed.choices, basis, watcher);
     if (part == 1) answer.limits = limits_of(places[answer.chosen.candidate], basis, watcher.stop);
-    if (part == 2) remarks = predicted_remarks(places.front(), basis, watcher);
+    if (part == 2) remarks = predicted_remarks(places, basis, watcher);
   });
   add_smaller(std::move(smaller), basis, answer);
   set_remarks(weighed, basis, watcher, std::move(remarks), answer);

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "core/base/error.h"
@@ -21,11 +22,15 @@ using S = ShardingStrategy;
 struct Place {
   const Basis& basis;
   const std::stop_token& stop;
+  std::span<const Candidate> known;
 };
 
 /// The prediction of a changed choice; none where it does not fit or cannot be, or after a stop.
 std::optional<Summary> fitting(const Choice& choice, const Place& on) {
   if (on.stop.stop_requested()) return std::nullopt;
+  const auto known = std::ranges::find(on.known, choice, &Candidate::choice);
+  if (known != on.known.end())
+    return known->summary.fits ? std::optional(known->summary) : std::nullopt;
   try {
     Summary summary = summary_of(choice, on.basis.trials, on.stop);
     if (summary.fits) return summary;
@@ -173,9 +178,10 @@ std::string compilation_remark(const Candidate& best, const Basis& basis,
   }
 }
 
-std::vector<std::string> remarks_on(const Choice& best, const Basis& basis,
+std::vector<std::string> remarks_on(std::span<const Candidate> places, const Basis& basis,
                                     const std::stop_token& stop) {
-  const Place on{basis, stop};
+  const Choice& best = places.front().choice;
+  const Place on{basis, stop, places};
   std::vector<std::string> remarks;
   const auto full = sharded_like(best, basis.inputs);
   if (!full || best.mesh.world() < 2 || is_pipelined(best) || best.torchtitan) return remarks;

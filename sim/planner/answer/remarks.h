@@ -1,6 +1,7 @@
 // What turns out other than is usually said.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,10 @@ std::string small_margin_remark(const std::vector<Candidate>& candidates);
 std::string compilation_remark(const Candidate& best, const Basis& basis,
                                const std::stop_token& stop);
 
-/// ZeRO-3 beside ZeRO-2, a hybrid beside full sharding across nodes, DDP beside sharding: each is
-/// predicted with the best's other settings. None of what a `stop` comes before.
-std::vector<std::string> remarks_on(const Choice& best, const Basis& basis,
+/// On the first place: ZeRO-3 beside ZeRO-2, a hybrid beside full sharding across nodes, DDP beside
+/// sharding. Each has the first place's other settings, and is predicted where it is no place. None
+/// of what a `stop` comes before.
+std::vector<std::string> remarks_on(std::span<const Candidate> places, const Basis& basis,
                                     const std::stop_token& stop);
 
 }  // namespace shardscope::planner
