@@ -254,7 +254,7 @@ std::string summary_text(const Summary& summary, const Painter& painter) {
 
 std::string hooks_text(const Summary& summary) {
   if (!summary.hooks) return "";
-  return fmt::format("host        {} hooks of modules, DeepSpeed's, take {} of a step\n",
+  return fmt::format("host        DeepSpeed's {} hooks around modules take {} of a step\n",
                      grouped(summary.hooks->times), rounded_text(summary.hooks->time));
 }
 

@@ -51,7 +51,8 @@ RunFacts facts_of(const Schedule& schedule, const PredictedRun& run,
   facts.hooks = hooks_of(schedule, profile);
   if (facts.hooks && !profile.module_hook)
     facts.assumed.emplace_back(
-        "DeepSpeed's hooks of modules take no time of the host (the profile has no module_hook)");
+        "DeepSpeed's hooks around modules take no time of the host (the profile has no "
+        "module_hook)");
   return facts;
 }
 

@@ -80,6 +80,14 @@ class Collective(Answer):
 
 
 @dataclass(init=False, repr=False, eq=False)
+class ModuleHooks(Answer):
+    """Python code that DeepSpeed's stage 3 runs around modules in a step."""
+
+    times: int
+    time_ns: int
+
+
+@dataclass(init=False, repr=False, eq=False)
 class OutsideItem(Answer):
     """Memory that the process takes beside its allocator."""
 
@@ -182,6 +190,7 @@ class Summary(Answer):
     steps: tuple[Step, ...] = ()
     by_unit: tuple[Unit, ...] = ()
     collectives: tuple[Collective, ...] = ()
+    module_hooks: Optional[ModuleHooks] = None
     outside: tuple[OutsideItem, ...] = ()
     out_of_memory: Optional[OutOfMemory] = None
     pipeline: Optional[Pipeline] = None

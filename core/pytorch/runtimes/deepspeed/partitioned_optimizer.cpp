@@ -164,9 +164,13 @@ std::vector<HeldTensor> PartitionedOptimizer::held() const {
       all.push_back({group.master.grad(), MemoryCategory::gradients,
                      fmt::format("sub-group {}: gradients of masters", i)});
   }
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    if (const PartitionedParameter& p = parameters_[i]; p.persistent && p.parameter.numel() > 0)
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const PartitionedParameter& p = parameters_[i];
+    if (p.persistent && p.parameter.numel() > 0)
       all.push_back({p.parameter, MemoryCategory::parameters, p.name + " (persistent)"});
+    if (!p.parameter.requires_grad())
+      all.push_back({p.partition, MemoryCategory::parameters, p.name + " (shard)"});
+  }
   all.push_back({partitions_, MemoryCategory::gradients, "gradient partitions"});
   if (bucket_buffer_)
     all.push_back({bucket_buffer_, MemoryCategory::communication, "reduce bucket"});
