@@ -12,12 +12,13 @@
 namespace shardscope::eager::parallel {
 namespace {
 
-Tensors experts_forward(Session& s, Module& me, const Arguments& arguments) {
+Tensors experts_forward(Session& s, Module& me, const Arguments& arguments, Pending& pending) {
   const Tensor& x = arguments[0];
   // Casts only where FSDP2 does not.
   const Tensor w1 = to(s, me.parameter("w1"), x.dtype());
   const Tensor w2 = to(s, me.parameter("w2"), x.dtype());
   const Tensor w3 = to(s, me.parameter("w3"), x.dtype());
+  pending.wait(s, x);
   Tensor gate = silu(s, bmm(s, x, w1));
   Tensor up = bmm(s, x, w3);
   Tensor product = mul(s, std::move(gate), std::move(up));
@@ -25,7 +26,7 @@ Tensors experts_forward(Session& s, Module& me, const Arguments& arguments) {
 }
 
 std::shared_ptr<Module> make_experts(Session& s, const std::string& name, const LlamaOptions& o,
-                                     std::int64_t count) {
+                                     std::int64_t count, Pending& pending) {
   auto module = std::make_shared<Module>();
   module->name = name;
   module->class_name = "Experts";
@@ -37,7 +38,9 @@ std::shared_ptr<Module> make_experts(Session& s, const std::string& name, const 
   add("w1", o.shape.dim, o.shape.hidden);
   add("w2", o.shape.hidden, o.shape.dim);
   add("w3", o.shape.dim, o.shape.hidden);
-  module->forward = experts_forward;
+  module->forward = [&pending](Session& in, Module& me, const Arguments& arguments) {
+    return experts_forward(in, me, arguments, pending);
+  };
   return module;
 }
 
@@ -57,11 +60,12 @@ Tensor exchange(Session& s, const MeshAxisContext& axis, Tensor tokens) {
       })[0];
 }
 
-/// (a, b, tokens, dim) as (b, a * tokens, dim), rows first or not.
+/// (a, b, tokens, dim) as (b, a * tokens, dim), rows first or not. Where a or b is 1 that is a
+/// view, which waits for nothing.
 Tensor swapped(Session& s, const MeshAxisContext& axis, const Tensor& tokens, const Dims& apart,
                const Dims& together) {
   Tensor across = transpose(s, view(s, tokens, apart), 0, 1);
-  axis.pending->wait(s, across);
+  if (apart[0] > 1 && apart[1] > 1) axis.pending->wait(s, across);
   return reshape(s, std::move(across), together);
 }
 
@@ -130,7 +134,8 @@ std::shared_ptr<Module> make_moe(Session& s, const std::string& name, const Llam
   module->children.push_back(
       {"router", make_linear(s, name + ".router", settings.experts, o.shape.dim, o.dtype)});
   module->children.push_back(
-      {"experts", make_experts(s, name + ".experts", o, settings.experts / settings.ranks)});
+      {"experts",
+       make_experts(s, name + ".experts", o, settings.experts / settings.ranks, *axis.pending)});
   module->forward = moe_forward(settings, axis);
   return module;
 }
