@@ -318,6 +318,7 @@ TEST_F(Plan, BadQuestionsAreOneLine) {
       {model + tokens + "--price-per-gpu-hour -1", "--price-per-gpu-hour: expected a price"},
       {model + "--world 0 --tokens-per-batch 128 --seq 16", "--world: expected 1 to"},
       {model + tokens + "--runtime ddp --strategy full_shard", "nothing is left to compare"},
+      {model + tokens + "--runtime deepspeed --precision bf16", "it is bf16_mixed"},
       {model + tokens + "--strategy pipelines", "--strategy"},
       {model + tokens + "--runtime ddp --strategy pipeline",
        "--strategy pipeline: pipelines: only those of"},

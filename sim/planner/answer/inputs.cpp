@@ -76,12 +76,16 @@ Error without_asked_strategies(const Inputs& inputs) {
                            "pipeline, or other ranks"});
 }
 
+/// Why nothing is left: what takes all strategies of a runtime, such as "deepspeed, bf16", before
+/// what takes one.
 Error nothing_is_left(const std::vector<Dropped>& dropped) {
+  auto why = std::ranges::find_if(
+      dropped, [](const Dropped& one) { return one.strategy.find(", ") != std::string::npos; });
+  if (why == dropped.end()) why = dropped.begin();
   return Error({.where = "--runtime and --strategy",
-                .what = dropped.empty()
-                            ? "nothing that was asked for is a strategy"
-                            : fmt::format("nothing is left to compare: {}: {}",
-                                          dropped.front().strategy, dropped.front().why),
+                .what = dropped.empty() ? "nothing that was asked for is a strategy"
+                                        : fmt::format("nothing is left to compare: {}: {}",
+                                                      why->strategy, why->why),
                 .way_out = "ask for more of them"});
 }
 
