@@ -183,7 +183,8 @@ class Run final : private ProgramPlayer::Watcher {
     const auto track = static_cast<std::uint16_t>(trace.tracks.size() - 1);
     const auto waiting = static_cast<std::uint32_t>(trace.names.size());
     trace.names.emplace_back("host waits for the device");
-    trace.names.emplace_back("DeepSpeed's hooks around modules");
+    if (std::ranges::any_of(device_.host_times(), [](const auto& time) { return !time.waits; }))
+      trace.names.emplace_back("DeepSpeed's hooks around modules");
     for (const TimedDevice::HostTime& time : device_.host_times())
       if (time.begin >= base_)
         trace.spans.push_back({.start = time.begin - base_,
