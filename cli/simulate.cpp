@@ -236,23 +236,13 @@ ExitCode run_pytorch(SimulateOptions& options) {
   return prediction.summary.fits && all_fit(phases) ? ExitCode::done : ExitCode::no;
 }
 
-ExitCode run_torchtitan(const SimulateOptions& options) {
-  refuse_if(options.lengths.has_value(), "--lengths",
-            "lengths are not weighed under torchtitan, which packs its sequences");
-  refuse_if(options.phases, "--phases",
-            "phases beside training are not predicted under torchtitan yet");
-  const HardwareChoice hardware = require_hardware(options.cluster);
-  TorchtitanScenario scenario = resolve_torchtitan_scenario({.job = options.job,
-                                                             .sharding = options.sharding,
-                                                             .pytorch = options.pytorch,
-                                                             .place = options.place,
-                                                             .gpu = gpu_of(hardware.profile)});
-  scenario.allocator = allocator_settings(options.pytorch.allocator, scenario.assumed);
-  std::vector<Prediction> stages = predict_stages(scenario, hardware.profile);
-  note_few_micro_batches(setup_of(scenario), options.output);
+/// Leaves every stage in the folder of --out, and prints the one of --rank.
+template <typename Scenario>
+ExitCode answer_stages(const SimulateOptions& options, const Scenario& scenario,
+                       std::vector<Prediction>& stages, const HardwareChoice& hardware) {
   Prediction& prediction = stages[own_stage(scenario)];
-  const Summary& summary = prediction.summary;
   prediction.summary.margin = margin_of(options.margin, hardware.profile.memory);
+  const Summary& summary = prediction.summary;
   if (options.folder) {
     const RunFolder folder{*options.folder};
     const FolderLock lock = locked(folder);
@@ -271,6 +261,23 @@ ExitCode run_torchtitan(const SimulateOptions& options) {
   }
   if (options.folder) options.output.note(fmt::format("left in {}", *options.folder));
   return summary.fits ? ExitCode::done : ExitCode::no;
+}
+
+ExitCode run_torchtitan(const SimulateOptions& options) {
+  refuse_if(options.lengths.has_value(), "--lengths",
+            "lengths are not weighed under torchtitan, which packs its sequences");
+  refuse_if(options.phases, "--phases",
+            "phases beside training are not predicted under torchtitan yet");
+  const HardwareChoice hardware = require_hardware(options.cluster);
+  TorchtitanScenario scenario = resolve_torchtitan_scenario({.job = options.job,
+                                                             .sharding = options.sharding,
+                                                             .pytorch = options.pytorch,
+                                                             .place = options.place,
+                                                             .gpu = gpu_of(hardware.profile)});
+  scenario.allocator = allocator_settings(options.pytorch.allocator, scenario.assumed);
+  std::vector<Prediction> stages = predict_stages(scenario, hardware.profile);
+  note_few_micro_batches(setup_of(scenario), options.output);
+  return answer_stages(options, scenario, stages, hardware);
 }
 
 /// A command line of Megatron-LM in --config.
@@ -306,25 +313,7 @@ ExitCode run_megatron(const SimulateOptions& options) {
                                                               options.megatron, file);
   std::vector<Prediction> stages =
       predict_megatron(scenario.settings, scenario.assumed, hardware.profile);
-  Prediction& prediction = stages[own_stage(scenario)];
-  prediction.summary.margin = margin_of(options.margin, hardware.profile.memory);
-  const Summary& summary = prediction.summary;
-  if (options.folder) {
-    const RunFolder folder{*options.folder};
-    const FolderLock lock = locked(folder);
-    leave_in(folder, prediction, hardware.profile);
-    if (stages.size() > 1) leave_stages(folder, stages, own_stage(scenario));
-  }
-  if (options.output.json) {
-    print(to_json(summary, "simulate") + "\n");
-  } else {
-    const Painter painter = options.output.painter();
-    note_assumptions(options.output, summary.assumed);
-    print(painter(Paint::bold, headline(scenario) + hardware_line(hardware)) + "\n\n");
-    print(out_of_memory_text(summary, painter) + summary_text(summary, painter));
-  }
-  if (options.folder) options.output.note(fmt::format("left in {}", *options.folder));
-  return summary.fits ? ExitCode::done : ExitCode::no;
+  return answer_stages(options, scenario, stages, hardware);
 }
 
 /// What `record` left, on its own cluster or another one.
