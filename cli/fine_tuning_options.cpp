@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -170,6 +171,21 @@ std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& op
   if (tuning.quantization && tuning.quantization->kind == QuantizationKind::int8)
     assumed.emplace_back("inputs of int8 layers have no outlier columns");
   return tuning;
+}
+
+std::string fine_tuning_words(const eager::FineTuningSetup& tuning) {
+  constexpr std::array<std::string_view, 5> kinds{"nf4", "fp4", "int8", "GPTQ", "AWQ"};
+  std::string words;
+  if (const auto& base = tuning.quantization)
+    words += fmt::format(", {} base{}", kinds.at(static_cast<std::size_t>(base->kind)),
+                         base->double_quantization ? " (double quantisation)" : "");
+  if (const auto& lora = tuning.adapter)
+    words += fmt::format(", {} r={}",
+                         lora->dora            ? "DoRA"
+                         : lora->adaptive_rank ? "AdaLoRA"
+                                               : "LoRA",
+                         lora->rank);
+  return words + (tuning.unsloth ? ", Unsloth" : "");
 }
 
 void apply_fine_tuning(eager::FineTuningSetup tuning,

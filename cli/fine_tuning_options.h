@@ -46,6 +46,9 @@ Model in_given_dtypes(const FineTuningOptions& options, Model model);
 /// The model as --base-dtype or else its config has it loaded, before anything is cast.
 Model as_loaded(const FineTuningOptions& options, const JsonValue& config, Model model);
 
+/// ", nf4 base, LoRA r=16" for a headline.
+std::string fine_tuning_words(const eager::FineTuningSetup& tuning);
+
 /// Puts it into a training whose runtime is set up: where the model is made, which blocks
 /// transformers checkpoints, and on one rank the model alone.
 void apply_fine_tuning(eager::FineTuningSetup tuning,

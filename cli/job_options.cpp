@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <string_view>
 
+#include "cli/pytorch_options.h"
 #include "core/base/error.h"
 #include "core/native/native_abilities.h"
 #include "core/schedule/strategy.h"
@@ -98,10 +100,9 @@ void declare_job_options(Command& command, JobOptions& options) {
   command.option("--tokens-per-batch", options.tokens_per_batch,
                  {"N", "tokens of a step of all ranks; sets K"});
   command.option("--optimizer", options.optimizer,
-                 {"NAME",
-                  "adamw (default) or sgd; under PyTorch's runtimes also adam, adafactor, "
-                  "adamw_8bit, adamw_bnb_32bit, paged_adamw_8bit, paged_adamw_32bit, the same of "
-                  "lion, rmsprop_bnb_8bit; other settings come from the job"});
+                 {"NAME", fmt::format("adamw (default) or sgd; under PyTorch's runtimes {}. Other "
+                                      "settings come from the job",
+                                      pytorch_optimizer_names())});
   command.option("--clip", options.clip, {"NORM", "largest gradient norm; 0 turns clipping off"});
   command.option("--seed", options.seed, {"N", "seed of the initial weights"});
   command.option("--precision", options.precision,
@@ -184,9 +185,30 @@ void declare_native_only(Command& command) {
   command.not_yet("--optimizer-implementation", not_run, leave_out);
 }
 
+namespace {
+
+/// "Qwen/Qwen2.5-0.5B" is a name on the Hub, where there is no such path.
+void refuse_name_on_hub(const std::string& model) {
+  const std::filesystem::path path(model);
+  const bool has_form = std::ranges::count(model, '/') == 1 && !model.starts_with('.') &&
+                        !model.starts_with('/') && !model.ends_with('/');
+  std::error_code ignored;
+  if (!has_form || std::filesystem::exists(path.parent_path(), ignored)) return;
+  throw Error({.where = "--model",
+               .what = fmt::format("there is no folder {}, and nothing is downloaded", model),
+               .way_out = fmt::format("run `hf download {} config.json --local-dir {}`, and give "
+                                      "that folder",
+                                      model, path.filename().string())});
+}
+
+}  // namespace
+
 Job job_of(const JobOptions& options) {
   Job job = options.job ? read_job(*options.job) : Job{};
-  if (options.model) job.model = *options.model;
+  if (options.model) {
+    refuse_name_on_hub(*options.model);
+    job.model = *options.model;
+  }
   set_size(options.batch, "--batch", job.batch);
   set_size(options.seq, "--seq", job.seq);
   set_size(options.steps, "--steps", job.steps);

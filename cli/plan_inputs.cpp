@@ -512,6 +512,11 @@ planner::Inputs resolve_plan(const PlanOptions& options) {
     throw Error({.where = "--model",
                  .what = "no model was given",
                  .way_out = "give a Hugging Face folder or config.json"});
+  if (options.job.batch && !options.has_file() && !options.recipe_run)
+    throw Error({.where = "--batch",
+                 .what = "is the micro-batch of your own file, and no file was given",
+                 .way_out = "leave it out: all micro-batches are weighed; or give --accelerate or "
+                            "--deepspeed"});
   if (!options.job.tokens_per_batch)
     throw Error({.where = "--tokens-per-batch",
                  .what = "the tokens of one optimizer step were not given, and every strategy "

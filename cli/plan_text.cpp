@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "cli/fine_tuning_options.h"
 #include "cli/plan_plot.h"
 #include "cli/pytorch_options.h"
 #include "cli/summary_text.h"
@@ -27,15 +28,23 @@ std::string float8_words(eager::parallel::Float8Recipe recipe) {
              : fmt::format(", float8 {}", name_of(recipe));
 }
 
+/// Of a base with adapters, quantised or not: elements as its config counts them.
+std::string parameters_text(const planner::Inputs& inputs) {
+  const auto& tuning = inputs.question.training.fine_tuning;
+  if (!tuning || !tuning->base) return counted(inputs.model.parameter_elements(), "parameter");
+  return counted(tuning->base->parameter_elements(), "parameter") + ", " +
+         grouped(inputs.model.trainable_elements()) + " trained" + fine_tuning_words(*tuning);
+}
+
 std::string headline(const planner::Inputs& inputs) {
   const planner::Question& question = inputs.question;
   const std::int64_t length = question.training.length;
   const std::int64_t sequences = question.tokens_per_batch / length;
   // Ranks of torchtitan may share a sequence.
   const bool shares = question.torchtitan && question.runtimes.empty();
-  return fmt::format("{}, {} parameters, on {}: {} tokens a step, {} of {}{}",
-                     inputs.model.class_name, grouped(inputs.model.parameter_elements()),
-                     counted(question.world, "rank"), grouped(question.tokens_per_batch),
+  return fmt::format("{}, {}, on {}: {} tokens a step, {} of {}{}", inputs.model.class_name,
+                     parameters_text(inputs), counted(question.world, "rank"),
+                     grouped(question.tokens_per_batch),
                      counted(shares ? sequences : sequences / question.world, "sequence"), length,
                      shares ? "" : " for each rank") +
          std::string(compiled_words(question.training.compiled)) +

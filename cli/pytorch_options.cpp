@@ -163,8 +163,20 @@ void apply_objective(const PytorchOptions& options, const LossChoice& loss,
                        .prompt = setup.loop.prompt};
 }
 
+/// Unsloth's models compute the loss themselves, of TRL's SFTTrainer, too.
+LossChoice loss_under_unsloth(const PytorchOptions& options, LossChoice loss) {
+  if (loss.of_model != eager::LanguageLoss::tiled) return loss;
+  if (loss.objective == eager::Objective::supervised) return {};
+  throw Error(
+      {.where = "--unsloth",
+       .what = fmt::format("Unsloth's trainer for --loss {} is not modelled", *options.loss),
+       .way_out = "leave out --unsloth, or give --loss model"});
+}
+
 void apply_loss(const PytorchOptions& options, const Model& model, eager::TrainingSetup& setup) {
-  const LossChoice loss = loss_of(options.loss.value_or("model"));
+  LossChoice loss = loss_of(options.loss.value_or("model"));
+  if (options.fine_tuning.unsloth.value_or("off") != "off")
+    loss = loss_under_unsloth(options, loss);
   setup.loop.loss = loss.place;
   setup.loop.scores_kept_logits =
       loss.keeps_logits && loss.objective == eager::Objective::preference;
@@ -315,14 +327,15 @@ void check_engine(const eager::TrainingSetup& setup) {
 
 /// A row of several sequences: FlashAttention is told where each ends, SDPA takes a mask.
 void flatten(const PytorchOptions& options, eager::TrainingSetup& setup) {
-  if (!options.flattens) return;
+  const bool is_supervised = setup.loop.objective == eager::Objective::next_token ||
+                             setup.loop.objective == eager::Objective::supervised;
+  if (!options.flattens || !is_supervised) return;
   setup.loop.flattens = true;
   setup.model.packed = options.attention != "flash";
-  if (setup.model.packed)
-    setup.assumed.push_back(fmt::format(
-        "packed sequences are kept apart by a mask of {0} x {0}: FlashAttention needs none "
-        "(attn_implementation: flash_attention_2)",
-        setup.loop.sequences() * setup.loop.length));
+  if (setup.model.packed && !options.fine_tuning.unsloth)
+    setup.assumed.emplace_back(
+        "a row of packed sequences gets a mask of its length squared, where the model takes "
+        "position ids: FlashAttention needs none (attn_implementation: flash_attention_2)");
 }
 
 /// An engine counts micro-batches and clips itself.
@@ -406,6 +419,21 @@ void check_pytorch(const std::optional<std::string>& version) {
                .way_out = fmt::format("{} is", known_pytorch)});
 }
 
+std::string pytorch_optimizer_names() {
+  std::string names;
+  for (const auto& [name, rule] : optimizers) names += std::string(name) + ", ";
+  for (const auto& [name, settings] : bitsandbytes_optimizers) names += std::string(name) + ", ";
+  names.resize(names.size() - 2);
+  return names;
+}
+
+void check_optimizer_name(const std::optional<std::string>& name) {
+  const auto is_named = [&](const auto& row) { return row.first == *name; };
+  if (!name || std::ranges::any_of(optimizers, is_named) || is_of_bitsandbytes(name)) return;
+  throw Error({.where = "--optimizer",
+               .what = fmt::format("\"{}\" is none of {}", *name, pytorch_optimizer_names())});
+}
+
 bool is_of_bitsandbytes(const std::optional<std::string>& optimizer) {
   return optimizer && std::any_of(bitsandbytes_optimizers.begin(), bitsandbytes_optimizers.end(),
                                   [&](const auto& row) { return row.first == *optimizer; });
@@ -439,9 +467,9 @@ void PytorchOptions::refuse_under_native() const {
   for (const auto& [is_given, name] : foreign)
     if (is_given)
       throw Error({.where = std::string(name),
-                   .what = "the native runtime runs its own operators in its own arena, without "
-                           "dropout and with the loss after the model",
-                   .way_out = "leave it out, or give --runtime, --accelerate or --deepspeed"});
+                   .what = "is for PyTorch's runtimes, and the default runtime is native, "
+                           "Shardscope's own",
+                   .way_out = "add --runtime ddp, fsdp1, fsdp2 or deepspeed, or leave it out"});
 }
 
 eager::parallel::Float8Recipe float8_recipe_of(const PytorchOptions& options) {

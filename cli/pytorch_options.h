@@ -27,6 +27,10 @@ struct PytorchOptions {
   void refuse_under_native() const;
 };
 
+/// "adamw, adam, ..., rmsprop_bnb_32bit": what --optimizer takes under PyTorch's runtimes.
+std::string pytorch_optimizer_names();
+/// Throws Error for any other name.
+void check_optimizer_name(const std::optional<std::string>& name);
 /// "adamw_8bit", "paged_adamw_32bit", ...: of PyTorch's runtimes alone.
 bool is_of_bitsandbytes(const std::optional<std::string>& optimizer);
 

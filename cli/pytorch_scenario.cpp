@@ -57,6 +57,7 @@ JobOptions sizes_of(const JobOptions& given) {
 
 /// What plans know of optimizers: how many states a parameter has.
 JobOptions with_planned_optimizer(JobOptions given) {
+  check_optimizer_name(given.optimizer);
   if (given.optimizer == "adam" || given.optimizer == "adafactor" ||
       is_of_bitsandbytes(given.optimizer))
     given.optimizer = "adamw";
@@ -128,18 +129,6 @@ void apply_checkpointing(const PytorchQuestion& question, PytorchScenario& scena
                  .way_out = "leave one of the two out"});
   const auto choice = eager::parse_checkpoint_choice(*text, "--checkpointing");
   scenario.training.setup.checkpointing = eager::checkpointing_of(scenario.model, choice);
-}
-
-/// transformers 4 quantises a weight on the device and puts it back where FSDP loads efficiently,
-/// and under ZeRO-3. transformers 5 leaves it there. Source: 4.51 modeling_utils.py,
-/// _load_state_dict_into_meta_model; 5.24 quantizer_bnb_4bit.py, update_device_map.
-void load_by_host(const ModelOptions& options, eager::TrainingSetup& setup) {
-  const auto* fsdp1 = std::get_if<eager::Fsdp1Setup>(&setup.runtime);
-  const auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup.runtime);
-  const bool goes_back = (fsdp1 != nullptr && fsdp1->options.sync_module_states) ||
-                         (zero != nullptr && zero->settings.stage == 3);
-  if (options.transformers == TransformersVersion::v4 && setup.fine_tuning->quantization)
-    setup.fine_tuning->to_host = goes_back;
 }
 
 /// Recorded were 4 bits that are kept as floats, under ZeRO-3 (tests/data/peft_example).
@@ -328,9 +317,10 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   scenario.training.setup = setup_of(scenario.model, choice);
   leave_reentrant(question.sharding.not_reentrant_under, scenario.training.setup, given);
   if (tuning) {
+    tuning->loads_as_transformers_4 =
+        model_options(question).transformers == TransformersVersion::v4;
     apply_fine_tuning(std::move(*tuning), question.job.checkpointing, scenario.training.setup);
     apply_free_memory(question.gpu, scenario);
-    load_by_host(model_options(question), scenario.training.setup);
     assume_of_quantized(scenario.training);
   }
   apply_checkpointing(question, scenario);

@@ -81,10 +81,12 @@ std::string headline(const PytorchScenario& scenario, const HardwareChoice& hard
   const eager::TrainingSettings& loop = training.setup.loop;
   const std::string micro_batches =
       loop.micro_batches > 1 ? fmt::format(" x {} micro-batches", loop.micro_batches) : "";
-  return fmt::format("{} {} of {} on {} rank{}, batch {} x {} tokens{}, {}{}{}",
+  const auto& tuning = training.setup.fine_tuning;
+  return fmt::format("{} {} of {} on {} rank{}, batch {} x {} tokens{}, {}{}{}{}",
                      name_of(training.runtime), training.strategy, scenario.model.class_name,
                      training.setup.world, training.setup.world == 1 ? "" : "s", loop.batch,
                      loop.length, micro_batches, training.precision,
+                     tuning ? fine_tuning_words(*tuning) : std::string(),
                      compiled_words(training.setup.compiled),
                      training.setup.model.liger.any() ? ", Liger's kernels" : "") +
          hardware_line(hardware);
@@ -134,8 +136,8 @@ std::string failure_text(const PytorchScenario& scenario, const Prediction& pred
   const auto remedy = find_remedy(scenario, profile);
   text += remedy ? fmt::format("it fits with {}: {} reserved\n", remedy->setting,
                                rounded_text(remedy->reserved))
-                 : "No single change makes it fit. Combine checkpointing with offload, use more "
-                   "ranks, or try `shardscope plan`.\n";
+                 : "No single change makes it fit. Combine checkpointing, a smaller --batch and "
+                   "offload, use more ranks, or try `shardscope plan`.\n";
   return text;
 }
 

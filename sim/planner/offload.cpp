@@ -19,17 +19,26 @@ std::int64_t share_of(std::int64_t elements, std::int64_t ranks) {
   return (elements + ranks - 1) / std::max<std::int64_t>(1, ranks);
 }
 
-std::int64_t states_of(const eager::TrainingSetup& setup) {
-  const eager::OptimizerSettings& optimizer = setup.loop.optimizer;
-  if (optimizer.rule == eager::OptimizerRule::adafactor) return 1;  // of what FSDP flattens
-  if (optimizer.rule != eager::OptimizerRule::sgd) return 2;
-  return optimizer.momentum ? 1 : 0;
+/// Of so many elements that train, `size` bytes each.
+std::int64_t bytes_of_states(std::int64_t elements, std::int64_t size,
+                             const eager::OptimizerSettings& optimizer) {
+  if (optimizer.bitsandbytes) {
+    constexpr std::int64_t block = 256, scale = 4;  // of states in 8 bits
+    const std::int64_t moment = elements * optimizer.bitsandbytes->bits / 8 +
+                                (optimizer.bitsandbytes->bits == 8 ? elements / block * scale : 0);
+    return optimizer.bitsandbytes->one_moment ? moment : 2 * moment;
+  }
+  const std::int64_t moment = elements * size;
+  if (optimizer.rule == eager::OptimizerRule::adafactor) return moment;  // of what FSDP flattens
+  if (optimizer.rule != eager::OptimizerRule::sgd) return 2 * moment;
+  return optimizer.momentum ? moment : 0;
 }
 
 Bytes fsdp_states(const Model& model, const eager::TrainingSetup& setup, std::int64_t shards) {
   const std::int64_t size = size_of(eager::stored_dtype(model, setup)).count;
-  return {share_of(model.parameter_elements(), shards) * size +
-          share_of(model.trainable_elements(), shards) * size * (1 + states_of(setup))};
+  const std::int64_t trained = share_of(model.trainable_elements(), shards);
+  return {share_of(model.parameter_elements(), shards) * size + trained * size +
+          bytes_of_states(trained, size, setup.loop.optimizer)};
 }
 
 std::optional<Bytes> of(const Fsdp1Setup& fsdp, const Model& model,

@@ -85,21 +85,23 @@ bool is_within_a_stage(OperationKind kind) {
          kind == OperationKind::all_reduce || kind == OperationKind::all_to_all;
 }
 
+/// Of forward and backward: loading a base has temporaries of its own, before they begin.
 Bytes activations_of_program(const Schedule& schedule, const TrialInputs& inputs) {
   Bytes live, highest;
+  bool is_loaded = false;
   for (const HostAction& action : schedule.program.actions) {
     const bool allocates = action.kind == HostActionKind::allocate;
-    if (issues_operation(action.kind) &&
-        schedule.operations[action.subject].phase == Phase::optimizer)
-      break;
+    if (issues_operation(action.kind)) {
+      const Phase phase = schedule.operations[action.subject].phase;
+      if (phase == Phase::optimizer) break;
+      is_loaded = is_loaded || phase != Phase::init;
+    }
     if (!allocates && action.kind != HostActionKind::free) continue;
     const Buffer& buffer = schedule.buffers[action.subject];
     if (!counts(buffer.category, inputs)) continue;
     const Bytes block{block_bytes(buffer.bytes.count, {})};
-    if (allocates)
-      highest = std::max(highest, live += block);
-    else
-      live -= block;
+    live = allocates ? live + block : live - block;
+    if (is_loaded) highest = std::max(highest, live);
   }
   return highest;
 }

@@ -327,6 +327,8 @@ TEST_F(Plan, BadQuestionsAreOneLine) {
        "--strategy pipeline: native pipeline: a pipeline needs 2 ranks or more"},
       {"plan --model nowhere --cluster h100_sxm " + tokens, "nowhere"},
       {"plan --model config.json --cluster h1000 " + tokens, "--cluster"},
+      {"plan --model config.json --batch 2 " + tokens, "--batch: is the micro-batch of your own"},
+      {"plan --model Qwen/Qwen2.5-0.5B " + tokens, "run `hf download Qwen/Qwen2.5-0.5B"},
       {"plan --cluster h100_sxm " + tokens, "--model: no model was given"}};
   for (const auto& [arguments, expected] : bad)
     EXPECT_THAT(refused(arguments).errors, HasSubstr(expected)) << arguments;
@@ -522,6 +524,18 @@ TEST_F(Plan, PlacesOfAdaptersSimulateToTheSameFigures) {
     }
     EXPECT_THAT(texts, AllOf(HasSubstr("checkpointing"), HasSubstr(more.substr(10, 3)))) << more;
   }
+}
+
+// Loading holds more for a moment than a step of one sequence with checkpoints, which fits.
+TEST_F(Plan, CountsWhatLoadingHoldsApartFromSteps) {
+  const Json plan =
+      answer("plan --model " + (source_root / "examples/models/llama_3_8b").string() +
+             " --cluster rtx4090 --world 1 --tokens-per-batch 2048 --seq 2048 --runtime ddp "
+             "--peft r=16,targets=all-linear --precision bf16");
+  ASSERT_EQ(plan["candidates"].size(), 1u);
+  const Json& settings = plan["candidates"][0]["settings"];
+  EXPECT_EQ(settings["batch"], 1);
+  EXPECT_EQ(settings["checkpointing"], "full");
 }
 
 // A base in bfloat16 with adapters in float32: FSDP1 flattens one dtype only.

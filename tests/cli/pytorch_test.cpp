@@ -1543,7 +1543,8 @@ TEST_F(Pytorch, UnslothIsPredictedOnOneGpuWithAdaptersOfSomeFamilies) {
       {"sdpa --runtime fsdp2 --world 1" + lora, "give --runtime ddp"},
       {"sdpa --runtime deepspeed --world 1" + lora, "give --runtime ddp"},
       {"sdpa --runtime ddp --world 1", "--peft"},
-      {"flash --runtime ddp --world 1" + lora, "xformers, sdpa or off"}};
+      {"flash --runtime ddp --world 1" + lora, "xformers, sdpa or off"},
+      {"sdpa --runtime ddp --world 1 --loss dpo" + lora, "trainer for --loss dpo"}};
   for (const auto& [arguments, what] : refused) {
     SCOPED_TRACE(arguments);
     const Outcome outcome = workplace_.run(llama + arguments);
@@ -1554,4 +1555,31 @@ TEST_F(Pytorch, UnslothIsPredictedOnOneGpuWithAdaptersOfSomeFamilies) {
 }
 
 }  // namespace
+// Unsloth's models compute the loss, whatever head TRL would put in its place.
+TEST_F(Pytorch, UnslothsModelsComputeTheLossOfTrlsTrainerToo) {
+  const std::string asked = "simulate --model " +
+                            (source_root / "examples/models/llama_3_8b").string() +
+                            " --seq 512 --cluster h100_sxm --runtime ddp --world 1 --unsloth sdpa "
+                            "--peft r=8,targets=all-linear --loss ";
+  EXPECT_EQ(answer(asked + "tiles")["memory"], answer(asked + "model")["memory"]);
+}
+
+// Eight sequences in one row: FlashAttention is told where each ends, so a token attends to its own
+// sequence, and both steps need the same flops.
+TEST_F(Pytorch, FlashAttentionKeepsPackedSequencesApart) {
+  const std::string file =
+      "model_name_or_path: m\nbf16: true\ndtype: bfloat16\nmax_length: 2048\n"
+      "per_device_train_batch_size: 8\nattn_implementation: flash_attention_2\n";
+  workplace_.write("apart.yaml", file);
+  workplace_.write("packed.yaml", file + "packing: true\n");
+  const std::string asked = " --model " + (source_root / "examples/models/qwen2_5_0_5b").string() +
+                            " --cluster h100_sxm --world 1";
+  const Json apart = answer("simulate --config apart.yaml" + asked);
+  const Json packed = answer("simulate --config packed.yaml" + asked);
+  const auto flops = [](const Json& summary) {
+    return summary["step_time_ns"].get<double>() * summary["mfu_share"].get<double>();
+  };
+  EXPECT_NEAR(flops(packed) / flops(apart), 1, 0.001);
+}
+
 }  // namespace shardscope::testing

@@ -31,6 +31,10 @@ std::string refusal(ConfigKind kind, std::string text) {
   return complaint_of([&] { read(kind, std::move(text)); });
 }
 
+std::string refusal_of_script(std::string text) {
+  return complaint_of([&] { read_recipe(written(ConfigKind::trl, std::move(text), "run.sh")); });
+}
+
 const Finding* finding_about(const Recipe& recipe, std::string_view key) {
   const auto found = std::find_if(recipe.findings.begin(), recipe.findings.end(),
                                   [&](const Finding& finding) { return finding.key == key; });
@@ -169,7 +173,10 @@ TEST(PeftExample, IsReadAsItsScriptReadsIt) {
   EXPECT_EQ(recipe.attention, "flash");
   EXPECT_EQ(recipe.length, 2048);
   EXPECT_TRUE(recipe.flattens);
-  EXPECT_TRUE(recipe.findings.empty());
+  // accelerate's own file, and the tokens that chatml adds, are not read.
+  ASSERT_EQ(recipe.findings.size(), 1u);
+  EXPECT_EQ(recipe.findings.front().rule, "other-file");
+  EXPECT_NE(recipe.assumed.back().find("chat_template_format chatml"), std::string::npos);
   EXPECT_EQ(recipe.training_arguments.get("gradient_checkpointing_kwargs").get("use_reentrant"),
             ConfigValue(true));
 }
@@ -181,6 +188,54 @@ TEST(PeftExample, LoadsByItself) {
   EXPECT_TRUE(recipe.loads_on_host);
   EXPECT_EQ(recipe.base_dtype, Dtype::float32);
   EXPECT_EQ(recipe.adapter.get("r"), ConfigValue(64));
+}
+
+// Its HfArgumentParser knows no key of TRL's ModelConfig, and its trainer is SFTTrainer.
+TEST(PeftExample, HasNoKeysOfTrlsScript) {
+  const std::string own = "python train.py --model_name_or_path m --use_peft_lora True ";
+  EXPECT_NE(refusal_of_script(own + "--load_in_8bit True\n")
+                .find("run.sh: load_in_8bit: is a key of TRL's script"),
+            std::string::npos);
+  EXPECT_NE(refusal_of_script(own + "--loss_type sigmoid\n")
+                .find("\"sigmoid\" is none of nll, chunked_nll, dft"),
+            std::string::npos);
+}
+
+TEST(PeftExample, HasAsManyRanksAsItsLauncherStarts) {
+  const auto ranks = [](const std::string& launcher) {
+    return read_recipe(written(ConfigKind::trl,
+                               launcher + " train.py --model_name_or_path m --use_peft_lora True\n",
+                               "run.sh"))
+        .world;
+  };
+  EXPECT_EQ(ranks("torchrun --nproc_per_node 8"), 8);
+  EXPECT_EQ(ranks("torchrun --nproc-per-node=4"), 4);
+  EXPECT_EQ(ranks("accelerate launch --num_processes 2"), 2);
+  EXPECT_EQ(ranks("torchrun --nproc_per_node $GPUS"), std::nullopt);
+  EXPECT_EQ(ranks("python"), std::nullopt);
+}
+
+// finetune_internvl.py has --use_flash_attn, too.
+TEST(PeftExample, IsKnownByKeysThatNoOtherScriptHas) {
+  EXPECT_NE(refusal_of_script("python finetune.py --use_flash_attn True\n")
+                .find("has no command of ms-swift, TRL, LLaMA-Factory or PEFT's examples/sft"),
+            std::string::npos);
+}
+
+TEST(TrlRecipe, KnowsTheStrategiesOfPacking) {
+  EXPECT_NE(refusal(ConfigKind::trl, "model_name_or_path: m\npacking_strategy: wide\n")
+                .find("\"wide\" is none of bfd, bfd_split, wrapped"),
+            std::string::npos);
+}
+
+// dpo_trainer.py: "currently disabled".
+TEST(TrlRecipe, SaysThatDpoTurnsPaddingFreeOff) {
+  const Recipe recipe =
+      read(ConfigKind::trl, "model_name_or_path: m\nbeta: 0.1\npadding_free: true\n");
+  const Finding* finding = finding_about(recipe, "padding_free");
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(finding->line, 3);
+  EXPECT_FALSE(recipe.flattens);
 }
 
 TEST(TrlRecipe, RefusesKtoByItsLoss) {

@@ -112,10 +112,10 @@ std::optional<std::size_t> options_of(const std::vector<Word>& command) {
                              "trl/scripts/sft.py", "trl/scripts/dpo.py", "trl/scripts/grpo.py",
                              "scripts/run_sft.py", "src/train.py"}))
       return i + 1;
-    if (word.ends_with(".py") && std::ranges::any_of(command, [](const Word& argument) {
-          return is_peft_example_argument(argument.text);
-        }))
-      return i + 1;
+    const auto is_own = [](const Word& argument) {
+      return is_peft_example_argument(argument.text);
+    };
+    if (ends_with_any(word, {"train.py"}) && std::ranges::any_of(command, is_own)) return i + 1;
   }
   return std::nullopt;
 }
@@ -163,6 +163,12 @@ bool is_of_trl(const std::vector<Word>& command, std::size_t first) {
          (first > 1 && command[first - 2].text == "trl");
 }
 
+/// Their scripts are started by torchrun or accelerate; the other tools have words of their own.
+bool is_trls_or_pefts(const std::vector<Word>& command, std::size_t first) {
+  const std::string& script = command[first - 1].text;
+  return !ends_with_any(script, {"src/train.py"}) && script.find("swift/") == std::string::npos;
+}
+
 std::string trainer_word(const std::string& word) {
   const std::size_t slash = word.rfind('/');
   const std::size_t begin = slash == std::string::npos ? 0 : slash + 1;
@@ -174,6 +180,32 @@ void set_at(ConfigValue& dict, const std::string& key, ConfigValue value, int li
   dict.set(key, std::move(value));
   for (ConfigValue::Entry& entry : dict.entries())
     if (entry.key == key) entry.line = line;
+}
+
+bool is_count(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+/// What torchrun, `accelerate launch` and deepspeed are told before the script, as the keys that
+/// `trl sft` has for it.
+void take_launcher(const std::vector<Word>& command, std::size_t first, const std::string& file,
+                   ConfigValue& dict) {
+  if (first == 0 || !command[first - 1].text.ends_with(".py")) return;
+  for (std::size_t i = 0; i + 1 < first; ++i) {
+    std::string key = command[i].text;
+    std::string value = command[i + 1].text;
+    if (const std::size_t equals = key.find('='); equals != std::string::npos) {
+      value = key.substr(equals + 1);
+      key.erase(equals);
+    }
+    std::replace(key.begin() + std::min<std::ptrdiff_t>(2, std::ssize(key)), key.end(), '-', '_');
+    const bool is_number_of_ranks =
+        key == "--nproc_per_node" || key == "--num_processes" || key == "--num_gpus";
+    if (is_number_of_ranks && is_count(value))
+      set_at(dict, "num_processes", value_of(value, file), command[i].line);
+    if (key == "--config_file")
+      set_at(dict, "accelerate_config", ConfigValue(value), command[i].line);
+  }
 }
 
 ConfigValue dict_of(const std::vector<Word>& command, std::size_t first, const std::string& file) {
@@ -208,7 +240,11 @@ ConfigValue dict_of(const std::vector<Word>& command, std::size_t first, const s
 ConfigValue command_line(std::string_view text, const std::string& file) {
   const std::vector<std::vector<Word>> commands = Splitter(text).commands();
   for (const std::vector<Word>& command : commands)
-    if (const auto first = options_of(command)) return dict_of(command, *first, file);
+    if (const auto first = options_of(command)) {
+      ConfigValue dict = dict_of(command, *first, file);
+      if (is_trls_or_pefts(command, *first)) take_launcher(command, *first, file, dict);
+      return dict;
+    }
   return {};
 }
 

@@ -6,15 +6,30 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/config/recipe/command_line.h"
 #include "core/config/recipe/tools.h"
 
 namespace shardscope::recipes {
 namespace {
 
-constexpr std::string_view own_keys[] = {"use_peft_lora",          "use_4bit_quantization",
-                                         "use_8bit_quantization",  "use_nested_quant",
-                                         "bnb_4bit_compute_dtype", "bnb_4bit_quant_storage_dtype",
-                                         "use_flash_attn",         "chat_template_format"};
+/// Keys of this script that no other tool has.
+constexpr std::string_view own_keys[] = {
+    "use_peft_lora",    "use_4bit_quantization",        "use_8bit_quantization",
+    "use_nested_quant", "bnb_4bit_quant_storage_dtype", "chat_template_format"};
+
+/// Of TRL's own script, which this one does not have.
+constexpr std::string_view keys_of_trl[] = {"load_in_4bit",
+                                            "load_in_8bit",
+                                            "use_peft",
+                                            "use_dora",
+                                            "use_rslora",
+                                            "lora_modules_to_save",
+                                            "lora_target_parameters",
+                                            "use_bnb_nested_quant",
+                                            "bnb_4bit_quant_storage",
+                                            "attn_implementation",
+                                            "dtype",
+                                            "torch_dtype"};
 
 /// ModelArguments and DataTrainingArguments that change no memory, and what is read here.
 constexpr std::string_view taken[] = {"use_4bit_quantization",
@@ -71,6 +86,7 @@ ConfigValue arguments_of_trl(ConfigValue given) {
   const bool flash = given.get("use_flash_attn").truthy();
   const bool adapts = given.get("use_peft_lora").truthy();
   for (const std::string_view key : taken) given.erase(key);
+  given.set(trl_command_key, "sft");
   given.set("use_peft", adapts);
   set_unless(given, "lora_r", 64);
   set_unless(given, "lora_alpha", 16);
@@ -96,17 +112,29 @@ bool is_of_peft_example(const ConfigValue& value) {
 }
 
 Recipe read_peft_example(ConfigValue value, const std::string& file) {
+  for (const std::string_view key : keys_of_trl)
+    if (value.has(key))
+      throw Error(
+          {.where = fmt::format("{}: {}", file, key),
+           .what = "is a key of TRL's script, and others are of PEFT's examples/sft/train.py",
+           .way_out = "keep the keys of one of the two"});
   if (value.get("use_unsloth").truthy())
     throw Error({.where = file + ": use_unsloth",
                  .what = "Unsloth's models are not read from this script's arguments",
                  .way_out = "set it to False, and give --unsloth xformers"});
   const std::string quantization = quantization_of(value, file);
   const Dtype dtype = dtype_of(value, file);
+  const std::string template_format = text(value, "chat_template_format", "none");
   Recipe recipe = read_trl(arguments_of_trl(std::move(value)), file);
   recipe.quantization = quantization;
   recipe.base_dtype = dtype;
   if (!quantization.empty()) recipe.trainable_dtype = Dtype::bfloat16;
   recipe.loads_on_host = true;
+  if (template_format == "chatml" || template_format == "zephyr")
+    recipe.assumed.push_back(
+        fmt::format("embedding and head as the config has them: tokens of chat_template_format {} "
+                    "resize both to a multiple of 8",
+                    template_format));
   return recipe;
 }
 

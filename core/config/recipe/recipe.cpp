@@ -76,8 +76,9 @@ ConfigValue recipe_value(std::string_view text, const std::string& file) {
   ConfigValue value = recipes::command_line(text, file);
   if (value.is_dict()) return value;
   throw Error({.where = file,
-               .what = "has no command of ms-swift, TRL or LLaMA-Factory",
-               .way_out = "give a script with `swift sft`, `trl sft` or `llamafactory-cli train`"});
+               .what = "has no command of ms-swift, TRL, LLaMA-Factory or PEFT's examples/sft",
+               .way_out = "give a script with `swift sft`, `trl sft`, `llamafactory-cli train` or "
+                          "`train.py --use_peft_lora True`"});
 }
 
 Recipe read_recipe(RecipeTool tool, std::string_view text, const std::string& file) {

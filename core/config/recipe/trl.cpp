@@ -132,6 +132,7 @@ void refuse_unpaired(const Keys& keys, const std::vector<std::string>& losses) {
 constexpr std::string_view policy_losses[] = {"grpo",  "dapo", "dr_grpo", "bnpo",
                                               "cispo", "sapo", "vespo",   "luspo"};
 constexpr std::string_view supervised_losses[] = {"nll", "chunked_nll", "dft"};
+constexpr std::string_view packing_strategies[] = {"bfd", "bfd_split", "bfd-requeue", "wrapped"};
 
 bool among(std::span<const std::string_view> names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
@@ -143,13 +144,19 @@ Trainer trainer_of(Keys& keys) {
   const std::vector<std::string> losses = keys.names("loss_type");
   refuse_unpaired(keys, losses);
   const std::string loss = losses.empty() ? "" : losses.front();
+  const bool other_loss = !loss.empty() && !among(supervised_losses, loss);
+  if (command == "sft") {
+    if (other_loss)
+      throw keys.error("loss_type", fmt::format("\"{}\" is none of nll, chunked_nll, dft", loss),
+                       "remove it");
+    return Trainer::sft;
+  }
   const auto has_any = [&](std::initializer_list<std::string_view> names) {
     return std::ranges::any_of(names, [&](std::string_view name) { return keys.has(name); });
   };
   if (command == "grpo" || among(policy_losses, loss) ||
       has_any({"num_generations", "reward_funcs", "max_completion_length"}))
     return Trainer::grpo;
-  const bool other_loss = !loss.empty() && !among(supervised_losses, loss);
   if (command == "dpo" || other_loss ||
       has_any({"beta", "precompute_ref_log_probs", "f_divergence_type", "ld_alpha",
                "sync_ref_model", "max_prompt_length"}))
@@ -160,8 +167,12 @@ Trainer trainer_of(Keys& keys) {
 void read_supervised(Keys& keys, Recipe& recipe) {
   recipe.length = keys.count("max_length", default_length);
   const bool packs = keys.flag("packing", false);
-  const bool fits = keys.text("packing_strategy", "bfd") != "wrapped";
-  recipe.flattens = keys.flag("padding_free", false) || (packs && fits);
+  const std::string strategy = keys.text("packing_strategy", "bfd");
+  if (!among(packing_strategies, strategy))
+    throw keys.error("packing_strategy",
+                     fmt::format("\"{}\" is none of bfd, bfd_split, wrapped", strategy),
+                     "write bfd");
+  recipe.flattens = keys.flag("padding_free", false) || (packs && strategy != "wrapped");
   if (!packs)
     recipe.assumed.emplace_back("every sequence has max_length tokens, each with a label");
   // LabelSmoother needs whole logits.
@@ -176,6 +187,8 @@ void read_preference(Keys& keys, Recipe& recipe) {
     keys.warn("max_prompt_length", "ignored-key",
               "TRL 1.16 drops the key without a word: max_length alone cuts", {});
   keys.take("max_prompt_length");
+  if (keys.flag("padding_free", false))
+    keys.warn("padding_free", "ignored-key", "DPOTrainer of TRL 1.16 turns it off", "remove it");
   if (keys.flag("precompute_ref_log_probs", false)) recipe.reference = "none";
   recipe.assumed.emplace_back(
       "every sequence has max_length tokens, each scored (--prompt N leaves out the first N "

@@ -7,6 +7,7 @@
 #include "core/pytorch/engine/aten/softmax.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/reductions.h"
 #include "core/pytorch/engine/views.h"
 
 namespace shardscope::eager {
@@ -152,14 +153,39 @@ AttentionResult attend_fused(Session& s, const AttentionCall& call) {
   return {std::move(output), {}};
 }
 
+/// (1, heads, all tokens, head size) as (sequences, heads, tokens, head size).
+Tensor by_sequence(Session& s, const Tensor& states, std::int64_t sequences) {
+  const Tensor row = contiguous(s, transpose(s, states, 1, 2));
+  const std::int64_t tokens = row.size(1) / sequences;
+  return transpose(s, view(s, row, {sequences, tokens, row.size(2), row.size(3)}), 1, 2);
+}
+
+/// _is_packed_sequence: each layer asks, and the host waits for the answer.
+void ask_whether_packed(Session& s, const Tensor& query) {
+  const Tensor increasing = arange(s, query.size(2), {Dtype::int64, query.device()});
+  item(s, sum(s, sub(s, increasing, 1)));
+}
+
+/// _flash_attention_forward: sequences in a row are told apart by their ends (cu_seqlens), so a
+/// token attends to its own sequence. Source: transformers 5.24 modeling_flash_attention_utils.py.
+AttentionResult attend_by_sequence(Session& s, AttentionCall call, std::int64_t sequences) {
+  ask_whether_packed(s, call.query);
+  for (Tensor* states : {&call.query, &call.key, &call.value})
+    *states = by_sequence(s, *states, sequences);
+  const Tensor output = attend_fused(s, call).output;
+  return {view(s, output, {1, -1, output.size(2), output.size(3)}), {}};
+}
+
 /// DynamicLayer.lazy_initialization: torch.tensor([]).
 Tensor empty_list(Session& s, const Tensor& states) { return tensor(s, {0}, like(states)); }
 
 }  // namespace
 
 AttentionResult attend(Session& s, const Context& context, const AttentionCall& call) {
+  const std::int64_t sequences = context->settings.sequences_of_row;
   switch (context->settings.attention) {
     case AttentionImplementation::sdpa:
+      if (sequences > 1) return attend_by_sequence(s, call, sequences);
       return attend_fused(s, call);
     case AttentionImplementation::flash: {
       AttentionCall unmasked = call;

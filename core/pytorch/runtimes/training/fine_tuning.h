@@ -31,6 +31,10 @@ struct FineTuningSetup {
   /// others stay, until the runtime takes them. transformers under FSDP with
   /// cpu_ram_efficient_loading, and under ZeRO-3.
   bool to_host = false;
+  /// set_fine_tuning sets `to_host` as transformers 4 has it. transformers 5 leaves a quantised
+  /// weight on the device. Source: 4.51 modeling_utils.py, _load_state_dict_into_meta_model; 5.24
+  /// quantizer_bnb_4bit.py, update_device_map.
+  bool loads_as_transformers_4 = false;
   bool empties_cache = false;                     ///< torch.cuda.empty_cache() after loading
   std::optional<Quantization> quantization = {};  ///< needs from_pretrained
   bool prepares_for_kbit = false;                 ///< prepare_model_for_kbit_training

@@ -130,7 +130,21 @@ TrainingSetup requested_setup(const shardscope::Model& model, const RuntimeReque
   return setup;
 }
 
+namespace {
+
+/// is_fsdp_enabled with cpu_ram_efficient_loading, and is_deepspeed_zero3_enabled.
+bool quantises_for_the_host(const TrainingSetup& setup) {
+  if (const auto* zero = std::get_if<DeepSpeedSetup>(&setup.runtime))
+    return zero->settings.stage == 3;
+  const auto* fsdp1 = std::get_if<Fsdp1Setup>(&setup.runtime);
+  return setup.loads_from_rank_0 || (fsdp1 != nullptr && fsdp1->options.sync_module_states);
+}
+
+}  // namespace
+
 void set_fine_tuning(FineTuningSetup tuning, TrainingSetup& setup) {
+  if (tuning.loads_as_transformers_4 && tuning.quantization)
+    tuning.to_host = quantises_for_the_host(setup);
   // FSDP and DeepSpeed take a model on the host; a quantised one is made on its device.
   tuning.from_pretrained = std::holds_alternative<ddp::Options>(setup.runtime) ||
                            std::holds_alternative<PlainSetup>(setup.runtime) ||
