@@ -94,21 +94,23 @@ void declare_job_options(Command& command, JobOptions& options) {
   command.option(
       "--model", options.model,
       {"PATH", "Hugging Face folder or config.json, our export, safetensors or their index"});
-  command.option("--batch", options.batch, {"B", "sequences per rank and micro-batch"});
-  command.option("--seq", options.seq, {"T", "tokens of a sequence"});
-  command.option("--accumulate", options.accumulate, {"K", "micro-batches of a step"});
+  command.option("--batch", options.batch,
+                 {"B", "sequences per rank and micro-batch (default: 1)"});
+  command.option("--seq", options.seq, {"T", "tokens of a sequence (default: 128)"});
+  command.option("--accumulate", options.accumulate, {"K", "micro-batches of a step (default: 1)"});
   command.option("--tokens-per-batch", options.tokens_per_batch,
                  {"N", "tokens of a step of all ranks; sets K"});
   command.option("--optimizer", options.optimizer,
                  {"NAME", fmt::format("adamw (default) or sgd; under PyTorch's runtimes {}. Other "
                                       "settings come from the job",
                                       pytorch_optimizer_names())});
-  command.option("--clip", options.clip, {"NORM", "largest gradient norm; 0 turns clipping off"});
+  command.option("--clip", options.clip,
+                 {"NORM", "largest gradient norm (default: 1); 0 turns clipping off"});
   command.option("--seed", options.seed, {"N", "seed of the initial weights"});
   command.option("--precision", options.precision,
                  {"fp32|bf16|bf16_mixed|fp16_mixed",
-                  "element types of compute, master copy and states; fp16_mixed under PyTorch's "
-                  "runtimes only"});
+                  "element types of compute, master copy and states (default: fp32); fp16_mixed "
+                  "under PyTorch's runtimes only"});
 
   command.heading("How");
   command.option("--strategy", options.strategy, {"NAME", names_of(native_abilities().strategies)});
