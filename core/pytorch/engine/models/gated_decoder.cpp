@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/pytorch/engine/aten/indexing.h"
+#include "core/pytorch/engine/aten/norm.h"
 #include "core/pytorch/engine/aten/random.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/models/adaption_prompt.h"
@@ -75,24 +76,24 @@ Projections cut_projections(Session& s, Module& module, const Tensor& hidden,
   return {std::move(query), std::move(key), std::move(value), fused};
 }
 
-/// OLMo 2: norms of all heads' queries and keys together.
-Projections project_normed_whole(Session& s, Module& module, const Tensor& hidden,
-                                 const AttentionShape& shape) {
-  const auto normed = [&](const char* projection, const char* norm) {
-    const Tensor states = call_one(s, module.child(projection), {hidden});
-    return call_one(s, module.child(norm), {states});
-  };
-  const auto as_heads = [&](Tensor states) {
-    states = view(s, std::move(states), {hidden.size(0), hidden.size(1), -1, shape.head_size});
-    return transpose(s, std::move(states), 1, 2);
+/// OLMo and its relatives: all three, from OLMo 2 on behind norms of all heads together, and where
+/// the config says so cut off at a number.
+template <bool normed, bool clips>
+Projections project_whole(Session& s, Module& module, const Tensor& hidden,
+                          const AttentionShape& shape) {
+  const auto states_of = [&](const char* projection, const char* norm) {
+    Tensor states = call_one(s, module.child(projection), {hidden});
+    return normed && norm ? call_one(s, module.child(norm), {states}) : states;
   };
   Projections out;
-  out.query = normed("q_proj", "q_norm");
-  out.key = normed("k_proj", "k_norm");
-  out.value = call_one(s, module.child("v_proj"), {hidden});
-  out.query = as_heads(std::move(out.query));
-  out.key = as_heads(std::move(out.key));
-  out.value = as_heads(std::move(out.value));
+  out.query = states_of("q_proj", "q_norm");
+  out.key = states_of("k_proj", "k_norm");
+  out.value = states_of("v_proj", nullptr);
+  for (Tensor* states : {&out.query, &out.key, &out.value}) {
+    if (clips) *states = clamp_(s, std::move(*states));
+    *states = view(s, std::move(*states), {hidden.size(0), hidden.size(1), -1, shape.head_size});
+    *states = transpose(s, std::move(*states), 1, 2);
+  }
   return out;
 }
 
@@ -126,6 +127,26 @@ Projections project_then_norm(Session& s, Module& module, const Tensor& hidden,
   out.value = projected(s, module, hidden, "v_proj", nullptr, shape.head_size);
   out.query = call_one(s, module.child("q_norm"), {out.query});
   out.key = call_one(s, module.child("k_norm"), {out.key});
+  return out;
+}
+
+/// GLM-4.5: norms of the heads, where it has them, after all projections.
+Projections project_before_norms(Session& s, Module& module, const Tensor& hidden,
+                                 const AttentionShape& shape) {
+  const auto as_heads = [&](const char* projection) {
+    Tensor states = call_one(s, module.child(projection), {hidden});
+    return view(s, std::move(states), {hidden.size(0), hidden.size(1), -1, shape.head_size});
+  };
+  Projections out;
+  out.query = as_heads("q_proj");
+  out.key = as_heads("k_proj");
+  out.value = as_heads("v_proj");
+  if (has_child(module, "q_norm")) {
+    out.query = call_one(s, module.child("q_norm"), {out.query});
+    out.key = call_one(s, module.child("k_norm"), {out.key});
+  }
+  for (Tensor* states : {&out.query, &out.key, &out.value})
+    *states = transpose(s, std::move(*states), 1, 2);
   return out;
 }
 
@@ -300,12 +321,27 @@ Module::Forward ministral3_attention(const Context& context, const Module& owner
 Module::Forward glm4_attention(const Context& context, const Module& owner) {
   return attention_of(context, owner, {.turn = turn_by<apply_interleaved_rotary>});
 }
+Module::Forward glm4_moe_attention(const Context& context, const Module& owner) {
+  return attention_of(context, owner,
+                      {.project = project_before_norms, .turn = turn_by<apply_neox_rotary>});
+}
 Module::Forward gpt_oss_attention(const Context& context, const Module& owner) {
   return attention_of(context, owner, {.turn = turn_by<apply_half_rotary>, .sinks = true});
 }
+Module::Forward olmo_attention(const Context& context, const Module& owner) {
+  const bool clips = !context->config.lacks("clip_qkv");
+  return attention_of(context, owner,
+                      {.project = clips ? project_whole<false, true> : project_whole<false, false>,
+                       .turn = turn_by<apply_float_rotary>});
+}
+Module::Forward olmoe_attention(const Context& context, const Module& owner) {
+  const bool clips = !context->config.lacks("clip_qkv");
+  return attention_of(context, owner,
+                      {.project = clips ? project_whole<true, true> : project_whole<true, false>});
+}
 Module::Forward olmo2_attention(const Context& context, const Module& owner) {
   return attention_of(context, owner,
-                      {.project = project_normed_whole, .turn = turn_by<apply_float_rotary>});
+                      {.project = project_whole<true, false>, .turn = turn_by<apply_float_rotary>});
 }
 Module::Forward phi_attention(const Context& context, const Module& owner) {
   return attention_of(context, owner, {.turn = turn_parts, .out = "dense"});
@@ -590,6 +626,21 @@ LayerMasks make_masks(Session& s, const Context& context, MaskRequest request, b
   return masks;
 }
 
+/// Llama 4: masks of the types of layers that are present; "sliding" are those in chunks. The order
+/// of a set of names, as above.
+LayerMasks make_chunk_masks(Session& s, const Context& context, MaskRequest request) {
+  const ModelConfig& config = context->config;
+  const auto types = *config.find("layer_types");
+  bool is_full = false, is_cut = false;
+  for (std::size_t i = 0; i < types.size(); ++i)
+    (types[i].string() == "chunked_attention" ? is_cut : is_full) = true;
+  LayerMasks masks;
+  if (is_full) masks.full = create_causal_mask(s, context, request);
+  request.chunk = config.find_integer("attention_chunk_size");
+  if (is_cut) masks.sliding = create_causal_mask(s, context, request);
+  return masks;
+}
+
 /// {cos, sin} of full and of sliding layers; one for all where `sliding` is empty.
 struct LayerTurns {
   Tensors full, sliding;
@@ -620,6 +671,7 @@ struct BaseForm {
   bool scales_embeddings = false;           ///< by embedding_multiplier
   const char* scales_hidden = nullptr;      ///< key that says so: after the masks
   bool both_masks = false;                  ///< whatever layer_types says
+  bool in_chunks = false;                   ///< local layers see a chunk, not a window
   bool masks_by_position = true;            ///< position ids say whether sequences are packed
   bool passes_positions = true;             ///< position ids are an argument of the layers
   bool turns_by_type = false;               ///< a rotary embedding for each type of layer
@@ -640,12 +692,11 @@ Module::Forward base_of(const Context& context, const BaseForm& form) {
     const std::int64_t tokens = embeddings.size(1);
     Tensor positions = add(s, arange(s, tokens, {Dtype::int64, s.settings.device}), 0);
     positions = unsqueeze(s, positions, 0);
-    const LayerMasks masks =
-        make_masks(s, context,
-                   {.embeddings = embeddings,
-                    .attention_mask = arguments[1],
-                    .position_ids = form.masks_by_position ? positions : Tensor()},
-                   form.both_masks);
+    const MaskRequest request{.embeddings = embeddings,
+                              .attention_mask = arguments[1],
+                              .position_ids = form.masks_by_position ? positions : Tensor()};
+    const LayerMasks masks = form.in_chunks ? make_chunk_masks(s, context, request)
+                                            : make_masks(s, context, request, form.both_masks);
     if (form.embed_dropout)
       embeddings = call_one(s, module.child(form.embed_dropout), {embeddings});
     Tensor hidden = dropout(s, embeddings, dropped, module.training);
@@ -654,9 +705,10 @@ Module::Forward base_of(const Context& context, const BaseForm& form) {
     const LayerTurns turns = form.turns_by_type
                                  ? turns_by_type(s, context, rotary, hidden, positions)
                                  : LayerTurns{call(s, rotary, {hidden, positions}), {}};
+    const char* local = form.in_chunks ? "chunked_attention" : "sliding_attention";
     std::size_t i = 0;
     for (const Module::Child& layer : module.child("layers").children) {
-      const bool slides = context->config.layer_type(i++) == "sliding_attention";
+      const bool slides = context->config.layer_type(i++) == local;
       const Tensors& turn = slides && !turns.sliding.empty() ? turns.sliding : turns.full;
       hidden = call_one(s, *layer.module,
                         {{hidden, slides ? masks.sliding : masks.full, turn[0], turn[1],
@@ -698,6 +750,9 @@ Module::Forward mixture_base(const Context& context, const Module&) {
 Module::Forward gpt_oss_base(const Context& context, const Module&) {
   return base_of(context, {.both_masks = true, .masks_by_position = false});
 }
+Module::Forward llama4_base(const Context& context, const Module&) {
+  return base_of(context, {.in_chunks = true});
+}
 /// What convolutions take for a mask is None without padding.
 Module::Forward lfm2_base(const Context& context, const Module&) {
   return base_of(context, {.final_norm = "embedding_norm"});
@@ -720,6 +775,14 @@ Module::Forward float_rms_norm(const Context&, const Module&) {
     const LetGo locals(hidden, variance);
     hidden = mul(s, hidden, rsqrt(s, add(s, variance, 1e-6)));
     return {to(s, mul(s, module.parameter("weight"), hidden), arguments[0].dtype())};
+  };
+}
+
+/// OlmoLayerNorm: without weights, in float32.
+Module::Forward float_layer_norm(const Context&, const Module&) {
+  return [](Session& s, Module&, const Arguments& arguments) -> Tensors {
+    Tensor hidden = to(s, arguments[0], Dtype::float32);
+    return {to(s, layer_norm(s, std::move(hidden), {}), arguments[0].dtype())};
   };
 }
 
@@ -836,6 +899,13 @@ constexpr ClassForward table[] = {
     {"Glm4Model", base},
     {"Glm4RMSNorm", rms_norm_forward},
     {"Glm4RotaryEmbedding", rotary_embedding_forward},
+    {"Glm4MoeAttention", glm4_moe_attention},
+    {"Glm4MoeDecoderLayer", layer},
+    {"Glm4MoeForCausalLM", causal_language_forward},
+    {"Glm4MoeMLP", gated_feed_forward},
+    {"Glm4MoeModel", mixture_base},
+    {"Glm4MoeRMSNorm", rms_norm_forward},
+    {"Glm4MoeRotaryEmbedding", rotary_embedding_forward},
     {"GptOssAttention", gpt_oss_attention},
     {"GptOssDecoderLayer", layer},
     {"GptOssForSequenceClassification", generic_classification_forward},
@@ -866,6 +936,8 @@ constexpr ClassForward table[] = {
     {"Lfm2MoeModel", lfm2_moe_base},
     {"Lfm2MoeRMSNorm", rms_norm_forward},
     {"Lfm2MoeRotaryEmbedding", rotary_embedding_forward},
+    {"Llama4ForCausalLM", causal_language_forward},
+    {"Llama4TextModel", llama4_base},
     {"LlamaAttention", llama_attention},
     {"LlamaDecoderLayer", layer},
     {"LlamaForCausalLM", causal_language_forward},
@@ -909,6 +981,13 @@ constexpr ClassForward table[] = {
     {"MixtralModel", mixture_base},
     {"MixtralRMSNorm", rms_norm_forward},
     {"MixtralRotaryEmbedding", rotary_embedding_forward},
+    {"OlmoAttention", olmo_attention},
+    {"OlmoDecoderLayer", layer},
+    {"OlmoForCausalLM", causal_language_forward},
+    {"OlmoLayerNorm", float_layer_norm},
+    {"OlmoMLP", gated_feed_forward},
+    {"OlmoModel", base},
+    {"OlmoRotaryEmbedding", float_rotary_embedding_forward},
     {"Olmo2Attention", olmo2_attention},
     {"Olmo2DecoderLayer", layer_of_norms_after},
     {"Olmo2ForCausalLM", causal_language_forward},
@@ -923,6 +1002,11 @@ constexpr ClassForward table[] = {
     {"Olmo3Model", gemma3_base},
     {"Olmo3RMSNorm", float_rms_norm},
     {"Olmo3RotaryEmbedding", float_rotary_embedding_forward},
+    {"OlmoeAttention", olmoe_attention},
+    {"OlmoeDecoderLayer", layer},
+    {"OlmoeModel", mixture_base},
+    {"OlmoeRMSNorm", rms_norm_forward},
+    {"OlmoeRotaryEmbedding", rotary_embedding_forward},
     {"PhiAttention", phi_attention},
     {"PhiDecoderLayer", parallel_layer},
     {"PhiForCausalLM", causal_language_forward},
@@ -949,6 +1033,14 @@ constexpr ClassForward table[] = {
     {"Qwen2Model", base},
     {"Qwen2RMSNorm", rms_norm_forward},
     {"Qwen2RotaryEmbedding", rotary_embedding_forward},
+    {"Qwen2MoeAttention", attention},
+    {"Qwen2MoeDecoderLayer", layer},
+    {"Qwen2MoeForSequenceClassification", generic_classification_forward},
+    {"Qwen2MoeForTokenClassification", generic_token_forward},
+    {"Qwen2MoeMLP", gated_feed_forward},
+    {"Qwen2MoeModel", base_of_both_masks},
+    {"Qwen2MoeRMSNorm", rms_norm_forward},
+    {"Qwen2MoeRotaryEmbedding", rotary_embedding_forward},
     {"Qwen3Attention", attention},
     {"Qwen3DecoderLayer", layer},
     {"Qwen3ForCausalLM", causal_language_forward},

@@ -1,5 +1,6 @@
 #include "core/pytorch/engine/models/rotary.h"
 
+#include "core/pytorch/engine/aten/complex.h"
 #include "core/pytorch/engine/aten/indexing.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/pointwise.h"
@@ -214,6 +215,26 @@ std::pair<Tensor, Tensor> apply_paired_rotary(Session& s, const Tensor& query, c
   };
   Tensor turned_query = turned(query_even, query_odd);
   Tensor turned_key = turned(key_even, key_odd);
+  return {std::move(turned_query), std::move(turned_key)};
+}
+
+namespace {
+
+Tensor as_pairs(Session& s, const Tensor& heads) {
+  return view(s, to(s, heads, Dtype::float32),
+              {heads.size(0), heads.size(1), heads.size(2), heads.size(3) / 2, 2});
+}
+
+}  // namespace
+
+std::pair<Tensor, Tensor> apply_complex_rotary(Session& s, const Tensor& query, const Tensor& key,
+                                               const Tensor& rotations) {
+  const Tensor query_pairs = as_pairs(s, query);
+  const Tensor key_pairs = as_pairs(s, key);
+  const Tensor query_out = flatten(s, mul_complex(s, query_pairs, rotations), 3);
+  const Tensor key_out = flatten(s, mul_complex(s, key_pairs, rotations), 3);
+  Tensor turned_query = type_as(s, query_out, query);
+  Tensor turned_key = type_as(s, key_out, key);
   return {std::move(turned_query), std::move(turned_key)};
 }
 

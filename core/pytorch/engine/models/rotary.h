@@ -38,6 +38,10 @@ std::pair<Tensor, Tensor> apply_paired_rotary(Session& s, const Tensor& query, c
 /// modeling_gpt_oss.py's: the halves of a head, by cos and sin of half its size.
 std::pair<Tensor, Tensor> apply_half_rotary(Session& s, const Tensor& query, const Tensor& key,
                                             const Tensor& cos, const Tensor& sin);
+/// modeling_llama4.py's: query and key (B, T, H, D) as complex numbers, by rotations
+/// (B, T, 1, D/2, 2); its local variables live until it returns.
+std::pair<Tensor, Tensor> apply_complex_rotary(Session& s, const Tensor& query, const Tensor& key,
+                                               const Tensor& rotations);
 /// rotate_half: the halves of the last dimension swapped, one negated.
 Tensor rotate_half(Session& s, const Tensor& x);
 /// The same of neighbours: rotate_every_two of modeling_gptj.py. x has four dimensions.
