@@ -22,11 +22,14 @@ void build_cohere2(const ConfigReader& config, Model& model) {
                       model);
 }
 
-/// The key sliding_window_pattern is taken away where it says the types of layers.
 void complete_cohere2(ConfigFields& fields, TransformersVersion) {
   fill_key_value_heads(fields);
   const std::int64_t heads = fields.integer("num_attention_heads", 1);
   fields.set("head_dim", std::to_string(fields.integer("hidden_size", 1) / heads));
+}
+
+/// The class takes a key away that it does not declare, where that says the types of layers.
+void construct_cohere2(ConfigFields& fields, const Model&) {
   if (!fields.is_null("layer_types")) return;
   const std::int64_t pattern = fields.is_null("sliding_window_pattern")
                                    ? usual_pattern
@@ -54,6 +57,7 @@ ModelFamily cohere2_family() {
           .default_config = default_config,
           .rope = RopeKeys{},
           .complete = complete_cohere2,
+          .construct = construct_cohere2,
           .build = build_cohere2};
 }
 

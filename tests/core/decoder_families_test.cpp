@@ -269,6 +269,29 @@ TEST(Glm4Moe, HasTheParametersOfGlm45Air) {
             106'852'245'504);
 }
 
+TEST(Dots1, HasThePublishedParameters) {
+  // dots.llm1: V 152,064, C 4,096, L 62. A layer: attention 4 C^2, norms 2 C + 2 * 128; 130 experts
+  // 3 C * 1408, router C * 128, the first layer 3 C * 10944 instead. Around them 2 V C + C. "142B".
+  EXPECT_EQ(model_of(R"({"model_type": "dots1", "hidden_size": 4096, "n_routed_experts": 128,
+      "n_shared_experts": 2, "num_experts_per_tok": 6, "first_k_dense_replace": 1})")
+                .parameter_elements(),
+            142'774'373'888);
+}
+
+TEST(Cohere, HasThePublishedParameters) {
+  // Command R: V 256,000, C 8,192, F 22,528, L 40, tied: V C + C + L (4 C^2 + 3 C F + C)
+  EXPECT_EQ(model_of(R"({"model_type": "cohere"})").parameter_elements(), 34'980'831'232);
+  // Command R7B: C 4,096, F 14,336, L 32, k and v of 1,024
+  const Model small =
+      model_of(R"({"model_type": "cohere2", "hidden_size": 4096, "num_hidden_layers": 32,
+      "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336})");
+  EXPECT_EQ(small.parameter_elements(), 8'028'033'024);
+  EXPECT_EQ(shape_of(model_of(R"({"model_type": "cohere", "num_hidden_layers": 1,
+      "num_key_value_heads": 8, "use_qk_norm": true})"),
+                     "model.layers.0.self_attn.k_norm.weight"),
+            (Shape{8, 128}));
+}
+
 TEST(Gemma4, HasWideHeadsInLayersOfFullAttention) {
   const Model model = model_of(R"({"model_type": "gemma4_text", "hidden_size": 64, "vocab_size": 10,
       "num_hidden_layers": 6, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,

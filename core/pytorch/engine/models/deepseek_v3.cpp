@@ -165,10 +165,9 @@ Module::Forward mixture(const Context&, const Module&) {
   };
 }
 
-constexpr ClassForward table[] = {{"DeepseekV3Attention", attention},
-                                  {"DeepseekV3MoE", mixture},
-                                  {"DeepseekV3TopkRouter", router},
-                                  {"Glm4MoeMoE", mixture},
+constexpr ClassForward table[] = {{"DeepseekV3Attention", attention}, {"DeepseekV3MoE", mixture},
+                                  {"DeepseekV3TopkRouter", router},   {"Dots1MoE", mixture},
+                                  {"Dots1TopkRouter", router},        {"Glm4MoeMoE", mixture},
                                   {"Glm4MoeTopkRouter", router}};
 
 }  // namespace

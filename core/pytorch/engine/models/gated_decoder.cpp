@@ -211,7 +211,7 @@ bool turns_where_it_slides(const ModelConfig& config, std::size_t layer) {
   return config.lacks("sliding_window") || config.layer_type(layer) == "sliding_attention";
 }
 
-/// AFMoE: layers that see all have no rotary embedding.
+/// AFMoE and Cohere 2: layers that see all have no rotary embedding.
 bool turns_where_local(const ModelConfig& config, std::size_t layer) {
   return config.layer_type(layer) == "sliding_attention";
 }
@@ -317,6 +317,15 @@ Module::Forward lfm2_attention(const Context& context, const Module& owner) {
 }
 Module::Forward ministral3_attention(const Context& context, const Module& owner) {
   return attention_of(context, owner, {.scales_query = true});
+}
+Module::Forward cohere_attention(const Context& context, const Module& owner) {
+  return attention_of(
+      context, owner,
+      {.project = project_before_norms, .turn = turn_by<apply_float_paired_rotary>});
+}
+Module::Forward cohere2_attention(const Context& context, const Module& owner) {
+  return attention_of(context, owner,
+                      {.turn = turn_by<apply_float_paired_rotary>, .turns_in = turns_where_local});
 }
 Module::Forward glm4_attention(const Context& context, const Module& owner) {
   return attention_of(context, owner, {.turn = turn_by<apply_interleaved_rotary>});
@@ -522,6 +531,16 @@ Module::Forward parallel_layer(const Context&, const Module&) {
   };
 }
 
+/// CohereDecoderLayer: as Phi's, without dropout, and its variables live until it returns.
+Module::Forward cohere_layer(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const Tensor hidden = call_one(s, module.child("input_layernorm"), {arguments[0]});
+    const auto [attended, weights] = self_attention(s, module, hidden, arguments);
+    const Tensor fed = call_one(s, module.child("mlp"), {hidden});
+    return {add(s, add(s, arguments[0], attended), fed)};
+  };
+}
+
 /// StableLmDecoderLayer.
 Module::Forward stablelm_layer(const Context& context, const Module&) {
   const bool parallel = context->config.flag("use_parallel_residual");
@@ -626,18 +645,28 @@ LayerMasks make_masks(Session& s, const Context& context, MaskRequest request, b
   return masks;
 }
 
-/// Llama 4: masks of the types of layers that are present; "sliding" are those in chunks. The order
-/// of a set of names, as above.
-LayerMasks make_chunk_masks(Session& s, const Context& context, MaskRequest request) {
+/// The type of layers that do not see all, and what they see.
+struct LocalLayers {
+  const char* type = "sliding_attention";
+  bool in_chunks = false;   ///< a chunk, not a window
+  bool if_present = false;  ///< masks are made of those types alone that there are
+};
+
+/// Masks of the types of layers that are present. The order of a set of names, as below.
+LayerMasks make_present_masks(Session& s, const Context& context, MaskRequest request,
+                              const LocalLayers& local) {
   const ModelConfig& config = context->config;
   const auto types = *config.find("layer_types");
-  bool is_full = false, is_cut = false;
+  bool is_full = false, is_local = false;
   for (std::size_t i = 0; i < types.size(); ++i)
-    (types[i].string() == "chunked_attention" ? is_cut : is_full) = true;
+    (types[i].string() == local.type ? is_local : is_full) = true;
   LayerMasks masks;
   if (is_full) masks.full = create_causal_mask(s, context, request);
-  request.chunk = config.find_integer("attention_chunk_size");
-  if (is_cut) masks.sliding = create_causal_mask(s, context, request);
+  if (local.in_chunks)
+    request.chunk = config.find_integer("attention_chunk_size");
+  else
+    request.sliding_window = config.find_integer("sliding_window");
+  if (is_local) masks.sliding = create_causal_mask(s, context, request);
   return masks;
 }
 
@@ -667,11 +696,11 @@ LayerTurns turns_by_type(Session& s, const Context& context, Module& rotary, con
 struct BaseForm {
   const char* final_norm = "norm";
   const char* rotary = "rotary_emb";
-  bool cache_first = false;                 ///< before the embedding
-  bool scales_embeddings = false;           ///< by embedding_multiplier
-  const char* scales_hidden = nullptr;      ///< key that says so: after the masks
-  bool both_masks = false;                  ///< whatever layer_types says
-  bool in_chunks = false;                   ///< local layers see a chunk, not a window
+  bool cache_first = false;             ///< before the embedding
+  bool scales_embeddings = false;       ///< by embedding_multiplier
+  const char* scales_hidden = nullptr;  ///< key that says so: after the masks
+  bool both_masks = false;              ///< whatever layer_types says
+  LocalLayers local = {};
   bool masks_by_position = true;            ///< position ids say whether sequences are packed
   bool passes_positions = true;             ///< position ids are an argument of the layers
   bool turns_by_type = false;               ///< a rotary embedding for each type of layer
@@ -695,8 +724,9 @@ Module::Forward base_of(const Context& context, const BaseForm& form) {
     const MaskRequest request{.embeddings = embeddings,
                               .attention_mask = arguments[1],
                               .position_ids = form.masks_by_position ? positions : Tensor()};
-    const LayerMasks masks = form.in_chunks ? make_chunk_masks(s, context, request)
-                                            : make_masks(s, context, request, form.both_masks);
+    const LayerMasks masks = form.local.if_present
+                                 ? make_present_masks(s, context, request, form.local)
+                                 : make_masks(s, context, request, form.both_masks);
     if (form.embed_dropout)
       embeddings = call_one(s, module.child(form.embed_dropout), {embeddings});
     Tensor hidden = dropout(s, embeddings, dropped, module.training);
@@ -705,10 +735,9 @@ Module::Forward base_of(const Context& context, const BaseForm& form) {
     const LayerTurns turns = form.turns_by_type
                                  ? turns_by_type(s, context, rotary, hidden, positions)
                                  : LayerTurns{call(s, rotary, {hidden, positions}), {}};
-    const char* local = form.in_chunks ? "chunked_attention" : "sliding_attention";
     std::size_t i = 0;
     for (const Module::Child& layer : module.child("layers").children) {
-      const bool slides = context->config.layer_type(i++) == local;
+      const bool slides = context->config.layer_type(i++) == form.local.type;
       const Tensors& turn = slides && !turns.sliding.empty() ? turns.sliding : turns.full;
       hidden = call_one(s, *layer.module,
                         {{hidden, slides ? masks.sliding : masks.full, turn[0], turn[1],
@@ -733,6 +762,9 @@ Module::Forward afmoe_base(const Context& context, const Module&) {
                            .both_masks = true,
                            .masks_by_position = false});
 }
+Module::Forward dots1_base(const Context& context, const Module&) {
+  return base_of(context, {.local = {.if_present = true}});
+}
 Module::Forward gemma3_base(const Context& context, const Module&) {
   return base_of(context, {.both_masks = true, .turns_by_type = true});
 }
@@ -751,7 +783,8 @@ Module::Forward gpt_oss_base(const Context& context, const Module&) {
   return base_of(context, {.both_masks = true, .masks_by_position = false});
 }
 Module::Forward llama4_base(const Context& context, const Module&) {
-  return base_of(context, {.in_chunks = true});
+  return base_of(context,
+                 {.local = {.type = "chunked_attention", .in_chunks = true, .if_present = true}});
 }
 /// What convolutions take for a mask is None without padding.
 Module::Forward lfm2_base(const Context& context, const Module&) {
@@ -783,6 +816,22 @@ Module::Forward float_layer_norm(const Context&, const Module&) {
   return [](Session& s, Module&, const Arguments& arguments) -> Tensors {
     Tensor hidden = to(s, arguments[0], Dtype::float32);
     return {to(s, layer_norm(s, std::move(hidden), {}), arguments[0].dtype())};
+  };
+}
+
+/// CohereLayerNorm: without a bias, in float32, by single operators.
+Module::Forward cohere_norm(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    Tensor hidden = to(s, arguments[0], Dtype::float32);
+    Tensor middle = mean(s, hidden, {-1}, true);
+    Tensor variance = mean(s, pow(s, sub(s, hidden, middle), 2), {-1}, true);
+    const LetGo locals(hidden, middle, variance);
+    {
+      Tensor centred = sub(s, hidden, middle);
+      hidden = mul(s, std::move(centred), rsqrt(s, add(s, variance, 1e-5)));
+    }
+    hidden = mul(s, to(s, module.parameter("weight"), Dtype::float32), hidden);
+    return {to(s, hidden, arguments[0].dtype())};
   };
 }
 
@@ -825,6 +874,20 @@ constexpr ClassForward table[] = {
     {"ArceeModel", base},
     {"ArceeRMSNorm", rms_norm_forward},
     {"ArceeRotaryEmbedding", rotary_embedding_forward},
+    {"CohereAttention", cohere_attention},
+    {"CohereDecoderLayer", cohere_layer},
+    {"CohereForCausalLM", causal_language_forward},
+    {"CohereLayerNorm", cohere_norm},
+    {"CohereMLP", gated_feed_forward},
+    {"CohereModel", base},
+    {"CohereRotaryEmbedding", paired_rotary_embedding_forward},
+    {"Cohere2Attention", cohere2_attention},
+    {"Cohere2DecoderLayer", cohere_layer},
+    {"Cohere2ForCausalLM", causal_language_forward},
+    {"Cohere2LayerNorm", cohere_norm},
+    {"Cohere2MLP", gated_feed_forward},
+    {"Cohere2Model", base_of_both_masks},
+    {"Cohere2RotaryEmbedding", paired_rotary_embedding_forward},
     {"DeepseekV3DecoderLayer", layer},
     {"DeepseekV3ForCausalLM", causal_language_forward},
     {"DeepseekV3ForSequenceClassification", generic_classification_forward},
@@ -843,6 +906,13 @@ constexpr ClassForward table[] = {
     {"Gemma2RMSNorm", gemma_norm},
     {"Gemma2RotaryEmbedding", rotary_embedding_forward},
     {"Gemma2TextScaledWordEmbedding", scaled_embedding},
+    {"Dots1Attention", attention},
+    {"Dots1DecoderLayer", layer},
+    {"Dots1ForCausalLM", causal_language_forward},
+    {"Dots1MLP", gated_feed_forward},
+    {"Dots1Model", dots1_base},
+    {"Dots1RMSNorm", rms_norm_forward},
+    {"Dots1RotaryEmbedding", rotary_embedding_forward},
     {"Ernie4_5Attention", ernie4_5_attention},
     {"Ernie4_5DecoderLayer", layer},
     {"Ernie4_5ForCausalLM", causal_language_forward},

@@ -136,23 +136,15 @@ Module::Forward experts(const Context& context, const Module& owner) {
 }
 
 constexpr ClassForward table[] = {
-    {"AfmoeExperts", experts},
-    {"DeepseekV3Experts", experts},
-    {"MixtralExperts", experts},
-    {"MixtralSparseMoeBlock", block},
-    {"MixtralTopKRouter", router},
-    {"Qwen3MoeExperts", experts},
-    {"Qwen3MoeSparseMoeBlock", block},
-    {"Gemma4TextExperts", experts},
-    {"Lfm2MoeExperts", experts},
-    {"Qwen3MoeTopKRouter", router},
-    {"Glm4MoeExperts", experts},
-    {"OlmoeExperts", experts},
-    {"OlmoeSparseMoeBlock", block},
-    {"OlmoeTopKRouter", router},
-    {"Qwen2MoeExperts", experts},
-    {"Qwen2MoeTopKRouter", router},
-    {"Qwen2MoeSparseMoeBlock", block_with_shared_expert},
+    {"AfmoeExperts", experts},         {"DeepseekV3Experts", experts},
+    {"MixtralExperts", experts},       {"MixtralSparseMoeBlock", block},
+    {"MixtralTopKRouter", router},     {"Qwen3MoeExperts", experts},
+    {"Qwen3MoeSparseMoeBlock", block}, {"Gemma4TextExperts", experts},
+    {"Lfm2MoeExperts", experts},       {"Qwen3MoeTopKRouter", router},
+    {"Dots1Experts", experts},         {"Glm4MoeExperts", experts},
+    {"OlmoeExperts", experts},         {"OlmoeSparseMoeBlock", block},
+    {"OlmoeTopKRouter", router},       {"Qwen2MoeExperts", experts},
+    {"Qwen2MoeTopKRouter", router},    {"Qwen2MoeSparseMoeBlock", block_with_shared_expert},
 };
 
 }  // namespace

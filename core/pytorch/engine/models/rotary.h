@@ -12,6 +12,9 @@ Module::Forward rotary_embedding_forward(const Context& context, const Module& m
 /// OLMo 2: cosines and sines stay in float32.
 Module::Forward float_rotary_embedding_forward(const Context& context, const Module& module);
 
+/// Cohere's: each frequency twice, one beside the other.
+Module::Forward paired_rotary_embedding_forward(const Context& context, const Module& module);
+
 /// apply_rotary_pos_emb of modeling_llama.py: query and key (B, H, T, D), cos and sin (B, T, D).
 std::pair<Tensor, Tensor> apply_rotary(Session& s, const Tensor& query, const Tensor& key,
                                        const Tensor& cos, const Tensor& sin);
@@ -32,6 +35,10 @@ std::pair<Tensor, Tensor> apply_interleaved_rotary(Session& s, const Tensor& que
 std::pair<Tensor, Tensor> apply_float_interleaved_rotary(Session& s, const Tensor& query,
                                                          const Tensor& key, const Tensor& cos,
                                                          const Tensor& sin);
+/// modeling_cohere.py's: neighbours, in float32, and cast back.
+std::pair<Tensor, Tensor> apply_float_paired_rotary(Session& s, const Tensor& query,
+                                                    const Tensor& key, const Tensor& cos,
+                                                    const Tensor& sin);
 /// modeling_deepseek_v3.py's apply_rotary_pos_emb_interleave: neighbours, which come out as halves.
 std::pair<Tensor, Tensor> apply_paired_rotary(Session& s, const Tensor& query, const Tensor& key,
                                               const Tensor& cos, const Tensor& sin);
