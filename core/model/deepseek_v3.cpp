@@ -8,54 +8,15 @@
 #include "core/model/config_rules.h"
 #include "core/model/family.h"
 #include "core/model/gated_decoder.h"
+#include "core/model/grouped_mixture.h"
 #include "core/model/modules.h"
-#include "core/model/packed_experts.h"
 
 namespace shardscope {
 namespace {
 
-/// DeepseekV3TopkRouter: release 5 keeps its weight in float32, both a bias beside the scores.
-void add_scored_router(const std::string& name, std::int64_t experts, const FeedForward& shape,
-                       Model& model) {
-  add_router(model, name, {"DeepseekV3TopkRouter", experts}, shape);
-  if (model.transformers == TransformersVersion::v5) model.parameters.back().dtype = Dtype::float32;
-  model.buffers.push_back({.name = name + ".e_score_correction_bias",
-                           .shape = {experts},
-                           .dtype = Dtype::float32,
-                           .persistent = true});
-}
-
-void check_groups(const ConfigReader& config, std::int64_t experts) {
-  const std::int64_t groups = config.layers({"n_group"});
-  if (experts % groups != 0)
-    throw config.error("n_group", fmt::format("{} experts do not divide into {}", experts, groups));
-  if (const std::int64_t chosen = config.layers({"topk_group"}); chosen > groups)
-    throw config.error("topk_group", fmt::format("expected 1 to {}, got {}", groups, chosen));
-  // A group is judged by its two best experts.
-  if (experts / groups < 2)
-    throw config.error("n_group", fmt::format("a group needs two of the {} experts", experts));
-}
-
 void build_feed_forward(const ConfigReader& config, const std::string& layer,
                         const FeedForward& shape, Model& model) {
-  const std::string mlp = layer + ".mlp";
-  if (shape.layer < config.integer("first_k_dense_replace"))
-    return add_dense_feed_forward(model, mlp, "DeepseekV3MLP", shape);
-  const std::int64_t experts = config.layers({"num_local_experts", "n_routed_experts"});
-  check_experts(config, "n_routed_experts", experts);
-  check_groups(config, experts);
-  FeedForward expert = shape;
-  expert.inner = config.size({"moe_intermediate_size"});
-  add_module(model, mlp, "DeepseekV3MoE");
-  if (model.transformers == TransformersVersion::v5) {
-    add_packed_experts(model, mlp + ".experts", {"DeepseekV3Experts", experts}, expert);
-  } else {
-    add_expert_list(model, mlp + ".experts", {"DeepseekV3MLP", experts}, expert);
-  }
-  add_scored_router(mlp + ".gate", experts, expert, model);
-  FeedForward shared = expert;
-  shared.inner *= config.layers({"n_shared_experts"});
-  add_dense_feed_forward(model, mlp + ".shared_experts", "DeepseekV3MLP", shared);
+  build_grouped_mixture(config, layer, "DeepseekV3", shape, model);
 }
 
 /// DeepseekV3Attention: queries, keys and values out of latents; one rotary key for all heads.
@@ -105,10 +66,7 @@ void build_deepseek_v3(const ConfigReader& config, Model& model) {
                        .attention = build_attention,
                        .why_no_decoder = "mixture of experts, attention over latents"},
                       model);
-  model.keep_in_fp32_strict = {"e_score_correction_bias"};
-  if (model.transformers != TransformersVersion::v5) return;
-  model.keep_in_fp32_strict.emplace_back("gate.weight");
-  store_experts_apart(model, {.parts = {"gate_proj", "up_proj", "down_proj"}});
+  finish_grouped_mixtures(model);
 }
 
 void complete_deepseek_v3(ConfigFields& fields, TransformersVersion version) {

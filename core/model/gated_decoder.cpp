@@ -13,6 +13,8 @@
 namespace shardscope {
 namespace {
 
+constexpr double fixed_epsilon = 1e-5;
+
 struct Sizes {
   std::int64_t vocabulary, positions, width, inner, layers, heads, kv_heads, head_dim;
   std::string activation;
@@ -48,7 +50,7 @@ Sizes read_sizes(const ConfigReader& config, const GatedDecoder& relative) {
                                                   s.width, s.heads));
   s.activation = relative.activation.empty() ? read_activation(config, relative.activation_key)
                                              : std::string(relative.activation);
-  s.epsilon = config.positive(relative.epsilon_key);
+  s.epsilon = relative.epsilon_key.empty() ? fixed_epsilon : config.positive(relative.epsilon_key);
   s.deviation = config.deviation("initializer_range");
   const bool older_key = !relative.tied_key.empty() && config.find(relative.tied_key);
   s.tied = config.flag(older_key ? relative.tied_key : "tie_word_embeddings");
@@ -138,9 +140,13 @@ class Builder {
 
   Norm norm(const std::string& name, std::int64_t width) {
     const bool rms = relative_.norm == NormKind::rms_norm;
+    if (relative_.weightless_norms) {
+      add_module(model_, name, of_family(relative_.norm_class));
+      return {.module = name, .epsilon = s_.epsilon};
+    }
     return add_norm(model_, name,
                     {.kind = relative_.norm,
-                     .class_name = rms ? of_family("RMSNorm") : "LayerNorm",
+                     .class_name = rms ? of_family(relative_.norm_class) : "LayerNorm",
                      .width = width,
                      .epsilon = s_.epsilon});
   }

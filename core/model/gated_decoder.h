@@ -66,8 +66,11 @@ struct GatedDecoder {
   /// A projection, after the norms of query and key, that gates what attention gives; empty: none.
   std::string_view attention_gate = {};
   NormKind norm = NormKind::rms_norm;  ///< layer_norm: PyTorch's, with a bias
+  /// How the norms' class ends where they are not PyTorch's.
+  std::string_view norm_class = "RMSNorm";
+  bool weightless_norms = false;  ///< of a class of the family's own (OLMo)
   std::string_view rotary_name = "rotary_emb";
-  std::string_view epsilon_key = "rms_norm_eps";
+  std::string_view epsilon_key = "rms_norm_eps";  ///< empty: the class has a number of its own
   std::string_view tied_key;  ///< an older key that says whether the head is tied; empty: none
   std::vector<std::string_view> norms = {"input_layernorm", "post_attention_layernorm"};
   LayerOrder order = LayerOrder::attention_feed_forward_norms;

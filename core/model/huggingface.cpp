@@ -19,9 +19,28 @@ std::vector<std::string_view> known_types() {
   return types;
 }
 
-const ModelFamily& family_of_type(const JsonValue& model_type) {
+/// A model of several parts, of which one makes text: none of them is predicted without a word.
+[[noreturn]] void refuse_several_parts(const JsonValue& model_type, const JsonValue& text) {
+  const auto inner = text.find("model_type");
+  const std::string type = inner ? inner->string() : std::string();
+  if (find_family(type))
+    throw model_type.error(
+        fmt::format(
+            "model_type \"{}\" is a text model, {}, beside towers, which are not known here",
+            shown(model_type.string()), type),
+        "save the object under text_config as a config.json of its own to predict the text model "
+        "alone; examples/pytorch/export_model.py exports the whole (docs/own_models.md)");
+  throw model_type.error(
+      fmt::format("model_type \"{}\" is a text model beside towers, which are not known here",
+                  shown(model_type.string())),
+      "examples/pytorch/export_model.py exports it (docs/own_models.md)");
+}
+
+const ModelFamily& family_of_type(const JsonValue& config, const JsonValue& model_type) {
   const std::string name = model_type.string();
   if (const ModelFamily* family = find_family(name)) return *family;
+  if (const auto text = config.find("text_config"); text && text->is_object())
+    refuse_several_parts(model_type, *text);
   throw model_type.error(
       fmt::format("unknown model_type \"{}\"", shown(name)),
       fmt::format("known are {}; examples/pytorch/export_model.py exports any other",
@@ -153,7 +172,7 @@ Model model_of_config(const JsonValue& config, const ModelOptions& options) {
   if (class_name.empty() && architecture) class_name = architecture->string();
   const auto model_type = config.find("model_type");
   const ModelFamily& family =
-      model_type ? family_of_type(*model_type) : family_of_class(config, class_name);
+      model_type ? family_of_type(config, *model_type) : family_of_class(config, class_name);
   if (class_name.empty()) class_name = family.default_class;
   if (!builds(family, class_name))
     throw(architecture && options.class_name.empty() ? *architecture : config)

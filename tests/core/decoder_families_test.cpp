@@ -202,6 +202,96 @@ TEST(Afmoe, HasAModuleForEachExpertUnderRelease4) {
   EXPECT_EQ(model.parameter_elements(), model_of(small_afmoe).parameter_elements());
 }
 
+TEST(Llama4, HasTheParametersThatMetaStates) {
+  // V 202,048, C 5,120, heads 40 and 8 of 128, F 8,192, L 48. A layer: attention 2 C^2 + 2 C *
+  // 1024, norms 2 C, each expert and the shared one 3 C F, router C E; a dense one 3 C * 16384
+  // instead. Around them 2 V C + C. Scout has "109B" and Maverick "400B" with the tower for images.
+  EXPECT_EQ(model_of(R"({"model_type": "llama4_text"})").parameter_elements(), 107'769'861'120);
+  EXPECT_EQ(model_of(R"({"model_type": "llama4_text", "num_local_experts": 128,
+      "interleave_moe_layer_step": 2})")
+                .parameter_elements(),
+            400'711'848'960);
+}
+
+TEST(Llama4, NormsQueriesOnlyWhereTheyAreTurned) {
+  const Model model = model_of(R"({"model_type": "llama4_text", "num_hidden_layers": 4,
+      "hidden_size": 64, "vocab_size": 10, "num_local_experts": 2, "no_rope_layers": []})");
+  const auto has = [&](std::string_view name) {
+    return std::ranges::any_of(model.modules, [&](const Module& one) { return one.name == name; });
+  };
+  EXPECT_TRUE(has("model.layers.2.self_attn.qk_norm"));
+  EXPECT_FALSE(has("model.layers.3.self_attn.qk_norm"));
+  EXPECT_THAT(complaint_of([] {
+                model_of(R"({"model_type": "llama4_text", "num_hidden_layers": 3,
+                    "no_rope_layers": [1, 0]})");
+              }),
+              HasSubstr("has 2 entries, num_hidden_layers is 3"));
+}
+
+TEST(SeveralParts, AreRefusedWithTheFamilyOfTheirText) {
+  EXPECT_THAT(complaint_of([] {
+                model_of(R"({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text"},
+                    "vision_config": {}})");
+              }),
+              AllOf(HasSubstr("\"gemma3\" is a text model, gemma3_text, beside towers"),
+                    HasSubstr("docs/own_models.md")));
+  EXPECT_THAT(complaint_of([] {
+                model_of(R"({"model_type": "qwen2_5_vl", "text_config": {"model_type":
+                    "qwen2_5_vl_text"}})");
+              }),
+              HasSubstr("examples/pytorch/export_model.py exports it"));
+}
+
+TEST(Olmo, HasSevenBillionParametersAndNormsWithoutWeights) {
+  // V 50,304, C 4,096, F 11,008, L 32: 2 V C + L (4 C^2 + 3 C F)
+  EXPECT_EQ(model_of(R"({"model_type": "olmo"})").parameter_elements(), 6'888'095'744);
+  EXPECT_EQ(model_of(R"({"model_type": "olmo"})", v4).parameter_elements(), 6'888'095'744);
+}
+
+TEST(Olmoe, HasThePublishedParameters) {
+  // V 50,304, C 2,048, F 1,024, L 16, E 64: 2 V C + C + L (4 C^2 + 2 C + 3 C F E + C E + 2 C)
+  EXPECT_EQ(model_of(R"({"model_type": "olmoe", "intermediate_size": 1024})").parameter_elements(),
+            6'919'161'856);
+}
+
+TEST(Qwen2Moe, HasThePublishedParameters) {
+  // Qwen1.5-MoE-A2.7B: V 151,936, C 2,048, L 24, E 60 of 1,408, shared 5,632:
+  // 2 V C + C + L (4 C^2 + 3 C + 3 C * 1408 E + C E + 3 C * 5632 + C + 2 C)
+  EXPECT_EQ(model_of(R"({"model_type": "qwen2_moe"})").parameter_elements(), 14'315'784'192);
+}
+
+TEST(Glm4Moe, HasTheParametersOfGlm45Air) {
+  // V 151,552, C 4,096, heads 96 and 8 of 128 with biases, L 46. A layer: q and o 2 C * 12288 +
+  // 12288, k and v 2 (C + 1) 1024, norms 2 C; 129 experts 3 C * 1408, router C * 128, the first
+  // layer 3 C * 10944 instead. Around them 2 V C + C. "106B" by its authors.
+  EXPECT_EQ(model_of(R"({"model_type": "glm4_moe", "head_dim": 128, "attention_bias": true})")
+                .parameter_elements(),
+            106'852'245'504);
+}
+
+TEST(Dots1, HasThePublishedParameters) {
+  // dots.llm1: V 152,064, C 4,096, L 62. A layer: attention 4 C^2, norms 2 C + 2 * 128; 130 experts
+  // 3 C * 1408, router C * 128, the first layer 3 C * 10944 instead. Around them 2 V C + C. "142B".
+  EXPECT_EQ(model_of(R"({"model_type": "dots1", "hidden_size": 4096, "n_routed_experts": 128,
+      "n_shared_experts": 2, "num_experts_per_tok": 6, "first_k_dense_replace": 1})")
+                .parameter_elements(),
+            142'774'373'888);
+}
+
+TEST(Cohere, HasThePublishedParameters) {
+  // Command R: V 256,000, C 8,192, F 22,528, L 40, tied: V C + C + L (4 C^2 + 3 C F + C)
+  EXPECT_EQ(model_of(R"({"model_type": "cohere"})").parameter_elements(), 34'980'831'232);
+  // Command R7B: C 4,096, F 14,336, L 32, k and v of 1,024
+  const Model small =
+      model_of(R"({"model_type": "cohere2", "hidden_size": 4096, "num_hidden_layers": 32,
+      "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336})");
+  EXPECT_EQ(small.parameter_elements(), 8'028'033'024);
+  EXPECT_EQ(shape_of(model_of(R"({"model_type": "cohere", "num_hidden_layers": 1,
+      "num_key_value_heads": 8, "use_qk_norm": true})"),
+                     "model.layers.0.self_attn.k_norm.weight"),
+            (Shape{8, 128}));
+}
+
 TEST(Gemma4, HasWideHeadsInLayersOfFullAttention) {
   const Model model = model_of(R"({"model_type": "gemma4_text", "hidden_size": 64, "vocab_size": 10,
       "num_hidden_layers": 6, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,

@@ -53,6 +53,7 @@ Tensor sub_(Session& s, Tensor self, Tensor other);
 Tensor mul_(Session& s, Tensor self, Tensor other);
 Tensor mul_(Session& s, Tensor self, Number other);
 Tensor div_(Session& s, Tensor self, Tensor other);
+Tensor clamp_(Session& s, Tensor self);
 Tensor div_(Session& s, Tensor self, Number other);
 
 // Of one tensor.
@@ -61,6 +62,7 @@ Tensor sign(Session& s, Tensor self);  ///< of what requires no gradient
 Tensor abs(Session& s, Tensor self);
 Tensor exp(Session& s, Tensor self);
 Tensor log(Session& s, Tensor self);
+Tensor log1p(Session& s, Tensor self);  ///< of what requires no gradient
 Tensor sqrt(Session& s, Tensor self);
 Tensor rsqrt(Session& s, Tensor self);
 Tensor reciprocal(Session& s, Tensor self);

@@ -32,6 +32,7 @@ bool Tensor::is_contiguous() const { return eager::is_contiguous(sizes(), stride
 
 bool Tensor::is_floating_point() const {
   const Dtype d = dtype();
+  if (impl_->is_complex) return false;
   return d == Dtype::float64 || d == Dtype::float32 || d == Dtype::float16 || d == Dtype::bfloat16;
 }
 

@@ -107,6 +107,7 @@ class TensorImpl : public Counted {
   bool requires_grad_flag = false;  ///< of a leaf
   bool wrapped_number = false;      ///< a Python number: takes no part in type promotion
   bool is_view = false;
+  bool is_complex = false;          ///< the last dimension has the two parts of complex numbers
   std::uint32_t output_number = 0;  ///< of grad_fn
   std::uint32_t version = 0;        ///< counts in-place writes
   Ref<Node> grad_fn;

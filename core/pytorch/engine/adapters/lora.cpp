@@ -121,6 +121,9 @@ Module::Forward quantized_dora_forward(bool clones) {
 bool is_conv1d(const Module& module) { return module.class_name == "Conv1D"; }
 bool is_linear(const Module& module) { return module.class_name == "Linear" || is_conv1d(module); }
 
+/// A Linear for PEFT whose forward gives two tensors: with an adapter the first step fails.
+bool is_router(const Module& module) { return module.class_name == "Llama4Router"; }
+
 using Quantized = std::shared_ptr<const QuantizedLayer>;
 
 struct Found {
@@ -171,7 +174,7 @@ class Injection {
       const Quantized quantized = request_.quantized.find(place.get());
       const bool linear = is_linear(*place) || quantized != nullptr;
       if (!targets_.has({.name = found.name,
-                         .is_linear = linear,
+                         .is_linear = linear || is_router(*place),
                          .is_output_embedding = found.name == request_.output_embedding}))
         continue;
       const std::int64_t rank = targets_.rank_of(found.name);

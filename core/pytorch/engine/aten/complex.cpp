@@ -26,4 +26,14 @@ Tensor mul_complex(Session& s, Tensor self, Tensor other) {
   return result;
 }
 
+Tensor polar(Session& s, Tensor lengths, Tensor angles) {
+  static constexpr Operator op{"aten.polar.default", OperatorKind::pointwise};
+  const LetGo let_go{lengths, angles};
+  Dims sizes = angles.sizes();
+  sizes.push_back(2);
+  const Tensor result = allocate(s, like(angles), sizes);
+  dispatched(s, op, {&lengths, &angles}, {&result});
+  return result;
+}
+
 }  // namespace shardscope::eager

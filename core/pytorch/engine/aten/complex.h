@@ -10,4 +10,7 @@ namespace shardscope::eager {
 /// aten.mul.Tensor.
 Tensor mul_complex(Session& s, Tensor self, Tensor other);
 
+/// torch.polar, of what requires no gradient: the two parts are a further dimension.
+Tensor polar(Session& s, Tensor lengths, Tensor angles);
+
 }  // namespace shardscope::eager

@@ -79,8 +79,8 @@ Tensor grouped_mm(Session& s, Tensor self, Tensor other, Tensor offsets) {
   };
   const NodeRef node = make_node(s, "GroupedMmBackward0", {&self, &other}, formula);
   if (node) {
-    node->save(s, "self", self);
-    node->save(s, "mat2", other);
+    if (node->needs(1)) node->save(s, "self", self);
+    if (node->needs(0)) node->save(s, "mat2", other);
     node->save(s, "offs", offsets);
   }
   const Tensor result = run(s, self, other, offsets);

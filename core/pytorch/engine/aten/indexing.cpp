@@ -239,6 +239,21 @@ Tensor scatter_(Session& s, Tensor self, Tensor index) {
   return self;
 }
 
+Tensor scatter_(Session& s, Tensor self, Tensor index, Tensor source) {
+  static constexpr Operator op{"aten.scatter_.src", OperatorKind::indexing};
+  const LetGo let_go{index, source};
+  const auto formula = [](Session& in, Node& me, Tensors& gradients) -> Tensors {
+    if (me.needs(0)) refuse_gradient("scatter_");
+    return {Tensor(), gather(in, gradients[0], 1, me.saved(in, "index"))};
+  };
+  const NodeRef node = make_node(s, "ScatterBackward0", {&self, &source}, formula);
+  if (node) node->save(s, "index", index);
+  ++self->version;
+  dispatched(s, op, {&self, &index, &source}, {&self});
+  set_history(s, self, node);
+  return self;
+}
+
 Tensor nonzero(Session& s, Tensor self, std::int64_t rows) {
   const LetGo let_go{self};
   // The kernel writes one dimension after the other.

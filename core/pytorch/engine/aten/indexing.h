@@ -26,6 +26,8 @@ Tensor index_add_(Session& s, Tensor self, Tensor index, Tensor source);
 Tensor scatter_add_(Session& s, Tensor self, Tensor index, Tensor source);
 /// self.scatter_(1, index, number), of what requires no gradient.
 Tensor scatter_(Session& s, Tensor self, Tensor index);
+/// self.scatter_(1, index, source), of a `self` that requires no gradient.
+Tensor scatter_(Session& s, Tensor self, Tensor index, Tensor source);
 /// torch.nonzero, whose result has as many rows as the values say.
 Tensor nonzero(Session& s, Tensor self, std::int64_t rows);
 /// torch.nn.functional.one_hot, which looks at the values first.

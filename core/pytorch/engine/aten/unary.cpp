@@ -162,6 +162,8 @@ constexpr Unary reciprocal_rule{pointwise("aten.reciprocal.default"),
                                 of_reciprocal,
                                 true,
                                 true};
+constexpr Unary log1p_rule{
+    pointwise("aten.log1p.default"), "Log1PBackward0", Saves::self, nullptr, true, true};
 constexpr Unary floor_rule{pointwise("aten.floor.default"), "FloorBackward0"};
 constexpr Unary sin_rule{pointwise("aten.sin.default"), "SinBackward0", Saves::self, of_sin, true};
 constexpr Unary cos_rule{pointwise("aten.cos.default"), "CosBackward0", Saves::self, of_cos, true};
@@ -184,6 +186,7 @@ Tensor sign(Session& s, Tensor self) { return apply(s, sign_rule, std::move(self
 Tensor abs(Session& s, Tensor self) { return apply(s, abs_rule, std::move(self)); }
 Tensor exp(Session& s, Tensor self) { return apply(s, exp_rule, std::move(self)); }
 Tensor log(Session& s, Tensor self) { return apply(s, log_rule, std::move(self)); }
+Tensor log1p(Session& s, Tensor self) { return apply(s, log1p_rule, std::move(self)); }
 Tensor sqrt(Session& s, Tensor self) { return apply(s, sqrt_rule, std::move(self)); }
 Tensor rsqrt(Session& s, Tensor self) { return apply(s, rsqrt_rule, std::move(self)); }
 Tensor reciprocal(Session& s, Tensor self) { return apply(s, reciprocal_rule, std::move(self)); }
@@ -197,5 +200,19 @@ Tensor silu(Session& s, Tensor self) { return apply(s, silu_rule, std::move(self
 Tensor gelu(Session& s, Tensor self) { return apply(s, gelu_rule, std::move(self)); }
 Tensor clamp(Session& s, Tensor self) { return apply(s, clamp_rule, std::move(self)); }
 Tensor clamp_max(Session& s, Tensor self) { return apply(s, clamp_max_rule, std::move(self)); }
+
+Tensor clamp_(Session& s, Tensor self) {
+  static constexpr Operator op{"aten.clamp_.default", OperatorKind::pointwise};
+  const auto formula = [](Session& in, Node& me, Tensors& gradients) -> Tensors {
+    return {of_clamp(in, gradients[0], me.saved(in, "self"))};
+  };
+  const NodeRef node = make_node(s, "ClampBackward1", {&self}, formula);
+  if (node && (self.is_leaf() || self->is_view)) refuse_gradient(op.name);
+  if (node) node->save(s, "self", clone(s, self));
+  ++self->version;
+  dispatched(s, op, {&self}, {&self});
+  set_history(s, self, node);
+  return self;
+}
 
 }  // namespace shardscope::eager

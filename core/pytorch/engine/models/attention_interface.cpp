@@ -224,7 +224,9 @@ std::pair<Tensor, Tensor> cached(Session& s, const Context& context, std::size_t
     return {std::move(keys), std::move(values)};
   }
   // DynamicSlidingWindowLayer keeps one token less than its window.
-  const std::int64_t window = *context->config.find_integer("sliding_window");
+  const char* size =
+      context->config.lacks("sliding_window") ? "attention_chunk_size" : "sliding_window";
+  const std::int64_t window = *context->config.find_integer(size);
   kept.keys = indexed_slice(s, keys, 2, 1 - window);
   kept.values = indexed_slice(s, values, 2, 1 - window);
   return {std::move(keys), std::move(values)};
@@ -240,7 +242,8 @@ void start_cache(Session& s, const Context& context) {
   const bool all_slide =
       context->config.layer_type(0).empty() && !context->config.lacks("sliding_window");
   for (std::size_t i = 0; i < layers; ++i)
-    if (all_slide || context->config.layer_type(i) == "sliding_attention")
+    if (all_slide || context->config.layer_type(i) == "sliding_attention" ||
+        context->config.layer_type(i) == "chunked_attention")
       context->cache->layers[i].window = tensor(s, {}, {Dtype::int64, Device::cpu});
 }
 

@@ -80,6 +80,7 @@ std::span<const ClassForward> gpt_oss_forwards();
 std::span<const ClassForward> gptj_forwards();
 std::span<const ClassForward> lfm2_forwards();
 std::span<const ClassForward> litgpt_forwards();
+std::span<const ClassForward> llama4_forwards();
 std::span<const ClassForward> mixtral_forwards();
 std::span<const ClassForward> mixtral_head_forwards();
 std::span<const ClassForward> opt_forwards();

@@ -1,5 +1,5 @@
 // DeepSeek-V3's attention over latents, router and mixture. Source: transformers 5.24,
-// models/deepseek_v3/modeling_deepseek_v3.py.
+// models/deepseek_v3/modeling_deepseek_v3.py and glm4_moe/modeling_glm4_moe.py.
 #include <tuple>
 #include <utility>
 
@@ -107,8 +107,8 @@ struct RouterForm {
   bool normed = false;
 };
 
-/// DeepseekV3TopkRouter: {logits, weights, indices}, in float32. A token has the best experts of
-/// the best groups; all variables live until it returns.
+/// DeepseekV3TopkRouter and Glm4MoeTopkRouter: {logits, weights, indices}, in float32. A token has
+/// the best experts of the best groups; all variables live until it returns.
 Tensors route(Session& s, Module& module, const Tensor& given, const RouterForm& form) {
   const Tensor& weight = module.parameter("weight");
   const std::int64_t experts = weight.size(0), of_group = experts / form.groups;
@@ -150,7 +150,7 @@ Module::Forward router(const Context& context, const Module&) {
   };
 }
 
-/// DeepseekV3MoE: the chosen experts and the shared one.
+/// DeepseekV3MoE and Glm4MoeMoE: the chosen experts and the shared one.
 Module::Forward mixture(const Context&, const Module&) {
   return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const Tensor& residuals = arguments[0];
@@ -165,9 +165,10 @@ Module::Forward mixture(const Context&, const Module&) {
   };
 }
 
-constexpr ClassForward table[] = {{"DeepseekV3Attention", attention},
-                                  {"DeepseekV3MoE", mixture},
-                                  {"DeepseekV3TopkRouter", router}};
+constexpr ClassForward table[] = {{"DeepseekV3Attention", attention}, {"DeepseekV3MoE", mixture},
+                                  {"DeepseekV3TopkRouter", router},   {"Dots1MoE", mixture},
+                                  {"Dots1TopkRouter", router},        {"Glm4MoeMoE", mixture},
+                                  {"Glm4MoeTopkRouter", router}};
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/pytorch/engine/aten/indexing.h"
+#include "core/pytorch/engine/aten/norm.h"
 #include "core/pytorch/engine/aten/random.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/models/adaption_prompt.h"
@@ -75,24 +76,24 @@ Projections cut_projections(Session& s, Module& module, const Tensor& hidden,
   return {std::move(query), std::move(key), std::move(value), fused};
 }
 
-/// OLMo 2: norms of all heads' queries and keys together.
-Projections project_normed_whole(Session& s, Module& module, const Tensor& hidden,
-                                 const AttentionShape& shape) {
-  const auto normed = [&](const char* projection, const char* norm) {
-    const Tensor states = call_one(s, module.child(projection), {hidden});
-    return call_one(s, module.child(norm), {states});
-  };
-  const auto as_heads = [&](Tensor states) {
-    states = view(s, std::move(states), {hidden.size(0), hidden.size(1), -1, shape.head_size});
-    return transpose(s, std::move(states), 1, 2);
+/// OLMo and its relatives: all three, from OLMo 2 on behind norms of all heads together, and where
+/// the config says so cut off at a number.
+template <bool normed, bool clips>
+Projections project_whole(Session& s, Module& module, const Tensor& hidden,
+                          const AttentionShape& shape) {
+  const auto states_of = [&](const char* projection, const char* norm) {
+    Tensor states = call_one(s, module.child(projection), {hidden});
+    return normed && norm ? call_one(s, module.child(norm), {states}) : states;
   };
   Projections out;
-  out.query = normed("q_proj", "q_norm");
-  out.key = normed("k_proj", "k_norm");
-  out.value = call_one(s, module.child("v_proj"), {hidden});
-  out.query = as_heads(std::move(out.query));
-  out.key = as_heads(std::move(out.key));
-  out.value = as_heads(std::move(out.value));
+  out.query = states_of("q_proj", "q_norm");
+  out.key = states_of("k_proj", "k_norm");
+  out.value = states_of("v_proj", nullptr);
+  for (Tensor* states : {&out.query, &out.key, &out.value}) {
+    if (clips) *states = clamp_(s, std::move(*states));
+    *states = view(s, std::move(*states), {hidden.size(0), hidden.size(1), -1, shape.head_size});
+    *states = transpose(s, std::move(*states), 1, 2);
+  }
   return out;
 }
 
@@ -126,6 +127,26 @@ Projections project_then_norm(Session& s, Module& module, const Tensor& hidden,
   out.value = projected(s, module, hidden, "v_proj", nullptr, shape.head_size);
   out.query = call_one(s, module.child("q_norm"), {out.query});
   out.key = call_one(s, module.child("k_norm"), {out.key});
+  return out;
+}
+
+/// GLM-4.5: norms of the heads, where it has them, after all projections.
+Projections project_before_norms(Session& s, Module& module, const Tensor& hidden,
+                                 const AttentionShape& shape) {
+  const auto as_heads = [&](const char* projection) {
+    Tensor states = call_one(s, module.child(projection), {hidden});
+    return view(s, std::move(states), {hidden.size(0), hidden.size(1), -1, shape.head_size});
+  };
+  Projections out;
+  out.query = as_heads("q_proj");
+  out.key = as_heads("k_proj");
+  out.value = as_heads("v_proj");
+  if (has_child(module, "q_norm")) {
+    out.query = call_one(s, module.child("q_norm"), {out.query});
+    out.key = call_one(s, module.child("k_norm"), {out.key});
+  }
+  for (Tensor* states : {&out.query, &out.key, &out.value})
+    *states = transpose(s, std::move(*states), 1, 2);
   return out;
 }
 
@@ -190,7 +211,7 @@ bool turns_where_it_slides(const ModelConfig& config, std::size_t layer) {
   return config.lacks("sliding_window") || config.layer_type(layer) == "sliding_attention";
 }
 
-/// AFMoE: layers that see all have no rotary embedding.
+/// AFMoE and Cohere 2: layers that see all have no rotary embedding.
 bool turns_where_local(const ModelConfig& config, std::size_t layer) {
   return config.layer_type(layer) == "sliding_attention";
 }
@@ -297,15 +318,39 @@ Module::Forward lfm2_attention(const Context& context, const Module& owner) {
 Module::Forward ministral3_attention(const Context& context, const Module& owner) {
   return attention_of(context, owner, {.scales_query = true});
 }
+Module::Forward cohere_attention(const Context& context, const Module& owner) {
+  return attention_of(
+      context, owner,
+      {.project = project_before_norms, .turn = turn_by<apply_float_paired_rotary>});
+}
+Module::Forward cohere2_attention(const Context& context, const Module& owner) {
+  return attention_of(context, owner,
+                      {.turn = turn_by<apply_float_paired_rotary>, .turns_in = turns_where_local});
+}
 Module::Forward glm4_attention(const Context& context, const Module& owner) {
   return attention_of(context, owner, {.turn = turn_by<apply_interleaved_rotary>});
+}
+Module::Forward glm4_moe_attention(const Context& context, const Module& owner) {
+  return attention_of(context, owner,
+                      {.project = project_before_norms, .turn = turn_by<apply_neox_rotary>});
 }
 Module::Forward gpt_oss_attention(const Context& context, const Module& owner) {
   return attention_of(context, owner, {.turn = turn_by<apply_half_rotary>, .sinks = true});
 }
+Module::Forward olmo_attention(const Context& context, const Module& owner) {
+  const bool clips = !context->config.lacks("clip_qkv");
+  return attention_of(context, owner,
+                      {.project = clips ? project_whole<false, true> : project_whole<false, false>,
+                       .turn = turn_by<apply_float_rotary>});
+}
+Module::Forward olmoe_attention(const Context& context, const Module& owner) {
+  const bool clips = !context->config.lacks("clip_qkv");
+  return attention_of(context, owner,
+                      {.project = clips ? project_whole<true, true> : project_whole<true, false>});
+}
 Module::Forward olmo2_attention(const Context& context, const Module& owner) {
   return attention_of(context, owner,
-                      {.project = project_normed_whole, .turn = turn_by<apply_float_rotary>});
+                      {.project = project_whole<true, false>, .turn = turn_by<apply_float_rotary>});
 }
 Module::Forward phi_attention(const Context& context, const Module& owner) {
   return attention_of(context, owner, {.turn = turn_parts, .out = "dense"});
@@ -486,6 +531,16 @@ Module::Forward parallel_layer(const Context&, const Module&) {
   };
 }
 
+/// CohereDecoderLayer: as Phi's, without dropout, and its variables live until it returns.
+Module::Forward cohere_layer(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const Tensor hidden = call_one(s, module.child("input_layernorm"), {arguments[0]});
+    const auto [attended, weights] = self_attention(s, module, hidden, arguments);
+    const Tensor fed = call_one(s, module.child("mlp"), {hidden});
+    return {add(s, add(s, arguments[0], attended), fed)};
+  };
+}
+
 /// StableLmDecoderLayer.
 Module::Forward stablelm_layer(const Context& context, const Module&) {
   const bool parallel = context->config.flag("use_parallel_residual");
@@ -590,6 +645,31 @@ LayerMasks make_masks(Session& s, const Context& context, MaskRequest request, b
   return masks;
 }
 
+/// The type of layers that do not see all, and what they see.
+struct LocalLayers {
+  const char* type = "sliding_attention";
+  bool in_chunks = false;   ///< a chunk, not a window
+  bool if_present = false;  ///< masks are made of those types alone that there are
+};
+
+/// Masks of the types of layers that are present. The order of a set of names, as below.
+LayerMasks make_present_masks(Session& s, const Context& context, MaskRequest request,
+                              const LocalLayers& local) {
+  const ModelConfig& config = context->config;
+  const auto types = *config.find("layer_types");
+  bool is_full = false, is_local = false;
+  for (std::size_t i = 0; i < types.size(); ++i)
+    (types[i].string() == local.type ? is_local : is_full) = true;
+  LayerMasks masks;
+  if (is_full) masks.full = create_causal_mask(s, context, request);
+  if (local.in_chunks)
+    request.chunk = config.find_integer("attention_chunk_size");
+  else
+    request.sliding_window = config.find_integer("sliding_window");
+  if (is_local) masks.sliding = create_causal_mask(s, context, request);
+  return masks;
+}
+
 /// {cos, sin} of full and of sliding layers; one for all where `sliding` is empty.
 struct LayerTurns {
   Tensors full, sliding;
@@ -616,10 +696,11 @@ LayerTurns turns_by_type(Session& s, const Context& context, Module& rotary, con
 struct BaseForm {
   const char* final_norm = "norm";
   const char* rotary = "rotary_emb";
-  bool cache_first = false;                 ///< before the embedding
-  bool scales_embeddings = false;           ///< by embedding_multiplier
-  const char* scales_hidden = nullptr;      ///< key that says so: after the masks
-  bool both_masks = false;                  ///< whatever layer_types says
+  bool cache_first = false;             ///< before the embedding
+  bool scales_embeddings = false;       ///< by embedding_multiplier
+  const char* scales_hidden = nullptr;  ///< key that says so: after the masks
+  bool both_masks = false;              ///< whatever layer_types says
+  LocalLayers local = {};
   bool masks_by_position = true;            ///< position ids say whether sequences are packed
   bool passes_positions = true;             ///< position ids are an argument of the layers
   bool turns_by_type = false;               ///< a rotary embedding for each type of layer
@@ -640,12 +721,12 @@ Module::Forward base_of(const Context& context, const BaseForm& form) {
     const std::int64_t tokens = embeddings.size(1);
     Tensor positions = add(s, arange(s, tokens, {Dtype::int64, s.settings.device}), 0);
     positions = unsqueeze(s, positions, 0);
-    const LayerMasks masks =
-        make_masks(s, context,
-                   {.embeddings = embeddings,
-                    .attention_mask = arguments[1],
-                    .position_ids = form.masks_by_position ? positions : Tensor()},
-                   form.both_masks);
+    const MaskRequest request{.embeddings = embeddings,
+                              .attention_mask = arguments[1],
+                              .position_ids = form.masks_by_position ? positions : Tensor()};
+    const LayerMasks masks = form.local.if_present
+                                 ? make_present_masks(s, context, request, form.local)
+                                 : make_masks(s, context, request, form.both_masks);
     if (form.embed_dropout)
       embeddings = call_one(s, module.child(form.embed_dropout), {embeddings});
     Tensor hidden = dropout(s, embeddings, dropped, module.training);
@@ -656,7 +737,7 @@ Module::Forward base_of(const Context& context, const BaseForm& form) {
                                  : LayerTurns{call(s, rotary, {hidden, positions}), {}};
     std::size_t i = 0;
     for (const Module::Child& layer : module.child("layers").children) {
-      const bool slides = context->config.layer_type(i++) == "sliding_attention";
+      const bool slides = context->config.layer_type(i++) == form.local.type;
       const Tensors& turn = slides && !turns.sliding.empty() ? turns.sliding : turns.full;
       hidden = call_one(s, *layer.module,
                         {{hidden, slides ? masks.sliding : masks.full, turn[0], turn[1],
@@ -681,6 +762,9 @@ Module::Forward afmoe_base(const Context& context, const Module&) {
                            .both_masks = true,
                            .masks_by_position = false});
 }
+Module::Forward dots1_base(const Context& context, const Module&) {
+  return base_of(context, {.local = {.if_present = true}});
+}
 Module::Forward gemma3_base(const Context& context, const Module&) {
   return base_of(context, {.both_masks = true, .turns_by_type = true});
 }
@@ -697,6 +781,10 @@ Module::Forward mixture_base(const Context& context, const Module&) {
 }
 Module::Forward gpt_oss_base(const Context& context, const Module&) {
   return base_of(context, {.both_masks = true, .masks_by_position = false});
+}
+Module::Forward llama4_base(const Context& context, const Module&) {
+  return base_of(context,
+                 {.local = {.type = "chunked_attention", .in_chunks = true, .if_present = true}});
 }
 /// What convolutions take for a mask is None without padding.
 Module::Forward lfm2_base(const Context& context, const Module&) {
@@ -720,6 +808,30 @@ Module::Forward float_rms_norm(const Context&, const Module&) {
     const LetGo locals(hidden, variance);
     hidden = mul(s, hidden, rsqrt(s, add(s, variance, 1e-6)));
     return {to(s, mul(s, module.parameter("weight"), hidden), arguments[0].dtype())};
+  };
+}
+
+/// OlmoLayerNorm: without weights, in float32.
+Module::Forward float_layer_norm(const Context&, const Module&) {
+  return [](Session& s, Module&, const Arguments& arguments) -> Tensors {
+    Tensor hidden = to(s, arguments[0], Dtype::float32);
+    return {to(s, layer_norm(s, std::move(hidden), {}), arguments[0].dtype())};
+  };
+}
+
+/// CohereLayerNorm: without a bias, in float32, by single operators.
+Module::Forward cohere_norm(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    Tensor hidden = to(s, arguments[0], Dtype::float32);
+    Tensor middle = mean(s, hidden, {-1}, true);
+    Tensor variance = mean(s, pow(s, sub(s, hidden, middle), 2), {-1}, true);
+    const LetGo locals(hidden, middle, variance);
+    {
+      Tensor centred = sub(s, hidden, middle);
+      hidden = mul(s, std::move(centred), rsqrt(s, add(s, variance, 1e-5)));
+    }
+    hidden = mul(s, to(s, module.parameter("weight"), Dtype::float32), hidden);
+    return {to(s, hidden, arguments[0].dtype())};
   };
 }
 
@@ -762,6 +874,20 @@ constexpr ClassForward table[] = {
     {"ArceeModel", base},
     {"ArceeRMSNorm", rms_norm_forward},
     {"ArceeRotaryEmbedding", rotary_embedding_forward},
+    {"CohereAttention", cohere_attention},
+    {"CohereDecoderLayer", cohere_layer},
+    {"CohereForCausalLM", causal_language_forward},
+    {"CohereLayerNorm", cohere_norm},
+    {"CohereMLP", gated_feed_forward},
+    {"CohereModel", base},
+    {"CohereRotaryEmbedding", paired_rotary_embedding_forward},
+    {"Cohere2Attention", cohere2_attention},
+    {"Cohere2DecoderLayer", cohere_layer},
+    {"Cohere2ForCausalLM", causal_language_forward},
+    {"Cohere2LayerNorm", cohere_norm},
+    {"Cohere2MLP", gated_feed_forward},
+    {"Cohere2Model", base_of_both_masks},
+    {"Cohere2RotaryEmbedding", paired_rotary_embedding_forward},
     {"DeepseekV3DecoderLayer", layer},
     {"DeepseekV3ForCausalLM", causal_language_forward},
     {"DeepseekV3ForSequenceClassification", generic_classification_forward},
@@ -780,6 +906,13 @@ constexpr ClassForward table[] = {
     {"Gemma2RMSNorm", gemma_norm},
     {"Gemma2RotaryEmbedding", rotary_embedding_forward},
     {"Gemma2TextScaledWordEmbedding", scaled_embedding},
+    {"Dots1Attention", attention},
+    {"Dots1DecoderLayer", layer},
+    {"Dots1ForCausalLM", causal_language_forward},
+    {"Dots1MLP", gated_feed_forward},
+    {"Dots1Model", dots1_base},
+    {"Dots1RMSNorm", rms_norm_forward},
+    {"Dots1RotaryEmbedding", rotary_embedding_forward},
     {"Ernie4_5Attention", ernie4_5_attention},
     {"Ernie4_5DecoderLayer", layer},
     {"Ernie4_5ForCausalLM", causal_language_forward},
@@ -836,6 +969,13 @@ constexpr ClassForward table[] = {
     {"Glm4Model", base},
     {"Glm4RMSNorm", rms_norm_forward},
     {"Glm4RotaryEmbedding", rotary_embedding_forward},
+    {"Glm4MoeAttention", glm4_moe_attention},
+    {"Glm4MoeDecoderLayer", layer},
+    {"Glm4MoeForCausalLM", causal_language_forward},
+    {"Glm4MoeMLP", gated_feed_forward},
+    {"Glm4MoeModel", mixture_base},
+    {"Glm4MoeRMSNorm", rms_norm_forward},
+    {"Glm4MoeRotaryEmbedding", rotary_embedding_forward},
     {"GptOssAttention", gpt_oss_attention},
     {"GptOssDecoderLayer", layer},
     {"GptOssForSequenceClassification", generic_classification_forward},
@@ -866,6 +1006,8 @@ constexpr ClassForward table[] = {
     {"Lfm2MoeModel", lfm2_moe_base},
     {"Lfm2MoeRMSNorm", rms_norm_forward},
     {"Lfm2MoeRotaryEmbedding", rotary_embedding_forward},
+    {"Llama4ForCausalLM", causal_language_forward},
+    {"Llama4TextModel", llama4_base},
     {"LlamaAttention", llama_attention},
     {"LlamaDecoderLayer", layer},
     {"LlamaForCausalLM", causal_language_forward},
@@ -909,6 +1051,13 @@ constexpr ClassForward table[] = {
     {"MixtralModel", mixture_base},
     {"MixtralRMSNorm", rms_norm_forward},
     {"MixtralRotaryEmbedding", rotary_embedding_forward},
+    {"OlmoAttention", olmo_attention},
+    {"OlmoDecoderLayer", layer},
+    {"OlmoForCausalLM", causal_language_forward},
+    {"OlmoLayerNorm", float_layer_norm},
+    {"OlmoMLP", gated_feed_forward},
+    {"OlmoModel", base},
+    {"OlmoRotaryEmbedding", float_rotary_embedding_forward},
     {"Olmo2Attention", olmo2_attention},
     {"Olmo2DecoderLayer", layer_of_norms_after},
     {"Olmo2ForCausalLM", causal_language_forward},
@@ -923,6 +1072,11 @@ constexpr ClassForward table[] = {
     {"Olmo3Model", gemma3_base},
     {"Olmo3RMSNorm", float_rms_norm},
     {"Olmo3RotaryEmbedding", float_rotary_embedding_forward},
+    {"OlmoeAttention", olmoe_attention},
+    {"OlmoeDecoderLayer", layer},
+    {"OlmoeModel", mixture_base},
+    {"OlmoeRMSNorm", rms_norm_forward},
+    {"OlmoeRotaryEmbedding", rotary_embedding_forward},
     {"PhiAttention", phi_attention},
     {"PhiDecoderLayer", parallel_layer},
     {"PhiForCausalLM", causal_language_forward},
@@ -949,6 +1103,14 @@ constexpr ClassForward table[] = {
     {"Qwen2Model", base},
     {"Qwen2RMSNorm", rms_norm_forward},
     {"Qwen2RotaryEmbedding", rotary_embedding_forward},
+    {"Qwen2MoeAttention", attention},
+    {"Qwen2MoeDecoderLayer", layer},
+    {"Qwen2MoeForSequenceClassification", generic_classification_forward},
+    {"Qwen2MoeForTokenClassification", generic_token_forward},
+    {"Qwen2MoeMLP", gated_feed_forward},
+    {"Qwen2MoeModel", base_of_both_masks},
+    {"Qwen2MoeRMSNorm", rms_norm_forward},
+    {"Qwen2MoeRotaryEmbedding", rotary_embedding_forward},
     {"Qwen3Attention", attention},
     {"Qwen3DecoderLayer", layer},
     {"Qwen3ForCausalLM", causal_language_forward},

@@ -247,8 +247,8 @@ Module& trained_head(Module& head) {
 }
 
 void check_head(const ModelContext& context, const Module& head, const char* loss) {
-  if (context.config.lacks("logits_scaling") && context.config.lacks("final_logit_softcapping") &&
-      head.parameters.size() == 1)
+  if (context.config.lacks("logits_scaling") && context.config.lacks("logit_scale") &&
+      context.config.lacks("final_logit_softcapping") && head.parameters.size() == 1)
     return;
   throw Error({.where = loss,
                .what = "logits that the model scales or caps, or that have a bias, are not known "
@@ -299,6 +299,7 @@ Module::Forward causal_language_forward(const Context& context, const Module&) {
       logits = call_one(s, module.child("lm_head"), {hidden});
     }
     if (!context->config.lacks("logits_scaling")) logits = div(s, logits, any_factor);
+    if (!context->config.lacks("logit_scale")) logits = mul(s, logits, any_factor);
     if (!context->config.lacks("final_logit_softcapping")) {
       logits = div(s, logits, any_factor);
       logits = tanh(s, logits);

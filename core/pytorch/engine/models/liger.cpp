@@ -147,9 +147,10 @@ LigerSupport liger_support(std::string_view model_type) {
   constexpr std::array<std::string_view, 6> known{"llama", "mistral", "phi3",
                                                   "qwen2", "qwen3",   "smollm3"};
   // Of our families, those that MODEL_TYPE_TO_APPLY_LIGER_FN lacks.
-  constexpr std::array<std::string_view, 11> none{"bert",     "bloom",      "gpt2", "gpt_neox",
-                                                  "gptj",     "opt",        "phi",  "roberta",
-                                                  "stablelm", "starcoder2", "t5"};
+  constexpr std::array<std::string_view, 18> none{
+      "bert", "bloom",     "cohere",  "cohere2",  "dots1",      "glm4_moe",
+      "gpt2", "gpt_neox",  "gptj",    "olmo",     "olmoe",      "opt",
+      "phi",  "qwen2_moe", "roberta", "stablelm", "starcoder2", "t5"};
   if (std::ranges::find(known, model_type) != known.end()) return LigerSupport::known;
   return std::ranges::find(none, model_type) == none.end() ? LigerSupport::unknown
                                                            : LigerSupport::none;

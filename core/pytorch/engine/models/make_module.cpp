@@ -154,12 +154,13 @@ class TreeBuilder {
   std::map<std::string_view, Table> tables_;  // by module
 };
 
-const std::array tables{
-    common_forwards,      afmoe_forwards,         bert_forwards,         bloom_forwards,
-    deepseek_v3_forwards, gated_decoder_forwards, gemma4_forwards,       gpt2_forwards,
-    gpt_neox_forwards,    gpt_oss_forwards,       gptj_forwards,         lfm2_forwards,
-    litgpt_forwards,      mixtral_forwards,       mixtral_head_forwards, opt_forwards,
-    qwen_forwards,        roberta_forwards,       t5_attention_forwards, t5_forwards};
+const std::array tables{common_forwards,       afmoe_forwards,        bert_forwards,
+                        bloom_forwards,        deepseek_v3_forwards,  gated_decoder_forwards,
+                        gemma4_forwards,       gpt2_forwards,         gpt_neox_forwards,
+                        gpt_oss_forwards,      gptj_forwards,         lfm2_forwards,
+                        litgpt_forwards,       llama4_forwards,       mixtral_forwards,
+                        mixtral_head_forwards, opt_forwards,          qwen_forwards,
+                        roberta_forwards,      t5_attention_forwards, t5_forwards};
 
 const ClassForward* find_forward(std::string_view class_name) {
   for (const auto& table : tables)

@@ -45,6 +45,25 @@ MaskFunction within_window(std::int64_t window) {
   };
 }
 
+/// chunked_overlay: keys of the query's chunk, counted from the end of the padding on the left.
+MaskFunction within_chunk(std::int64_t chunk, const Tensor& left_padding) {
+  return [chunk, left_padding](Session& s, const Indices& at) {
+    const auto chunk_of = [&](const Tensor& place) {
+      return floor_divide(s, sub(s, place, index(s, left_padding, {at.batch})), chunk);
+    };
+    Tensor of_key = chunk_of(at.key);
+    return compare(s, Comparison::eq, std::move(of_key), chunk_of(at.query));
+  };
+}
+
+/// How many tokens each sequence has in front that are padding.
+Tensor left_padding(Session& s, const MaskRequest& request, const Tensor& padding) {
+  if (!padding) return zeros(s, {request.embeddings.size(0)}, {Dtype::int64, s.settings.device});
+  Tensor passed = cumsum(s, padding, -1);
+  Tensor none = compare(s, Comparison::eq, std::move(passed), zeros_like(s, padding));
+  return sum(s, std::move(none), {-1});
+}
+
 MaskFunction not_padded(const Tensor& padding) {
   return [padding](Session& s, const Indices& at) { return index(s, padding, {at.batch, at.key}); };
 }
@@ -109,7 +128,8 @@ bool ignores_causal_mask(Session& s, const Context& context, const MaskRequest& 
   const bool traced = context->settings.traced && !context->settings.traced_without_masks;
   if (traced || (padding && s.settings.fake_tensors)) return false;
   const std::int64_t tokens = request.embeddings.size(1);
-  if (request.sliding_window && tokens >= *request.sliding_window) return false;
+  const auto local = request.chunk ? request.chunk : request.sliding_window;
+  if (local && tokens >= *local) return false;
   if (!padding) return true;
   ask_all(s, padding);
   if (!context->settings.masks_something) return true;
@@ -187,10 +207,13 @@ Tensor create_causal_mask(Session& s, const Context& context, const MaskRequest&
   const auto [padding, positions, sequences] = preprocessed_mask(s, context, request);
   // flash_attention_mask: None without padding.
   if (context->settings.attention == AttentionImplementation::flash && !padding) return {};
+  Tensor before;
+  if (request.chunk) before = left_padding(s, request, padding);
   const bool skips = context->settings.attention == AttentionImplementation::sdpa && !sequences;
   if (skips && ignores_causal_mask(s, context, request, padding)) return {};
   MaskFunction function = causal;
   if (request.sliding_window) function = both(within_window(*request.sliding_window), causal);
+  if (request.chunk) function = both(within_chunk(*request.chunk, before), causal);
   if (sequences)
     function = both(of_positions(std::move(function), positions), of_one_sequence(sequences));
   return finished(s, context, request, std::move(function), padding);

@@ -14,9 +14,10 @@ struct MaskRequest {
   Tensor attention_mask;  ///< (B, T) or None
   Tensor position_ids;    ///< None: the question of packed sequences is not asked
   std::optional<std::int64_t> sliding_window = {};
+  std::optional<std::int64_t> chunk = {};  ///< attention_chunk_size
 };
 
-/// None: the attention kernel masks by itself.
+/// None: the attention kernel masks by itself. Of a chunk: create_chunked_causal_mask.
 Tensor create_causal_mask(Session& s, const Context& context, const MaskRequest& request);
 /// None: nothing is masked.
 Tensor create_bidirectional_mask(Session& s, const Context& context, const MaskRequest& request);

@@ -14,9 +14,9 @@
 namespace shardscope::eager {
 namespace {
 
-/// MixtralTopKRouter and Qwen3MoeTopKRouter: {logits, scores, indices}.
+/// MixtralTopKRouter, and Qwen3MoeTopKRouter as others have it: {logits, scores, indices}.
 Module::Forward router(const Context& context, const Module& owner) {
-  const bool qwen = owner.class_name == "Qwen3MoeTopKRouter";
+  const bool qwen = owner.class_name != "MixtralTopKRouter";
   const bool normed = !qwen || context->config.flag("norm_topk_prob");
   const std::int64_t chosen = context->config.integer("num_experts_per_tok");
   const bool recorded = context->config.flag("output_router_logits");
@@ -44,6 +44,20 @@ Module::Forward block(const Context& context, const Module&) {
     const Tensors routed = call(s, module.child("gate"), {hidden});
     hidden = call_one(s, module.child("experts"), {hidden, routed[2], routed[1]});
     return {reshape(s, hidden, sizes)};
+  };
+}
+
+/// Qwen2MoeSparseMoeBlock: an expert that all tokens go through, behind a gate of its own.
+Module::Forward block_with_shared_expert(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const Dims sizes = arguments[0].sizes();
+    const Tensor hidden = view(s, arguments[0], {-1, sizes[-1]});
+    Tensor shared = call_one(s, module.child("shared_expert"), {hidden});
+    const Tensors routed = call(s, module.child("gate"), {hidden});
+    Tensor fed = call_one(s, module.child("experts"), {hidden, routed[2], routed[1]});
+    shared = mul(s, sigmoid(s, call_one(s, module.child("shared_expert_gate"), {hidden})), shared);
+    fed = add(s, fed, shared);
+    return {reshape(s, fed, sizes)};
   };
 }
 
@@ -122,10 +136,15 @@ Module::Forward experts(const Context& context, const Module& owner) {
 }
 
 constexpr ClassForward table[] = {
-    {"AfmoeExperts", experts},         {"DeepseekV3Experts", experts}, {"MixtralExperts", experts},
-    {"MixtralSparseMoeBlock", block},  {"MixtralTopKRouter", router},  {"Qwen3MoeExperts", experts},
-    {"Qwen3MoeSparseMoeBlock", block}, {"Gemma4TextExperts", experts}, {"Lfm2MoeExperts", experts},
-    {"Qwen3MoeTopKRouter", router},
+    {"AfmoeExperts", experts},         {"DeepseekV3Experts", experts},
+    {"MixtralExperts", experts},       {"MixtralSparseMoeBlock", block},
+    {"MixtralTopKRouter", router},     {"Qwen3MoeExperts", experts},
+    {"Qwen3MoeSparseMoeBlock", block}, {"Gemma4TextExperts", experts},
+    {"Lfm2MoeExperts", experts},       {"Qwen3MoeTopKRouter", router},
+    {"Dots1Experts", experts},         {"Glm4MoeExperts", experts},
+    {"OlmoeExperts", experts},         {"OlmoeSparseMoeBlock", block},
+    {"OlmoeTopKRouter", router},       {"Qwen2MoeExperts", experts},
+    {"Qwen2MoeTopKRouter", router},    {"Qwen2MoeSparseMoeBlock", block_with_shared_expert},
 };
 
 }  // namespace

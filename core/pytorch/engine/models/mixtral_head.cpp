@@ -93,6 +93,8 @@ Module::Forward mixture_language_forward(const Context& context, const Module&) 
 constexpr ClassForward table[] = {
     {"GptOssForCausalLM", mixture_language_forward},
     {"MixtralForCausalLM", mixture_language_forward},
+    {"OlmoeForCausalLM", mixture_language_forward},
+    {"Qwen2MoeForCausalLM", mixture_language_forward},
     {"Qwen3MoeForCausalLM", mixture_language_forward},
 };
 

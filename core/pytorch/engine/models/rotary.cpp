@@ -1,5 +1,6 @@
 #include "core/pytorch/engine/models/rotary.h"
 
+#include "core/pytorch/engine/aten/complex.h"
 #include "core/pytorch/engine/aten/indexing.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/pointwise.h"
@@ -22,20 +23,27 @@ bool is_dynamic(const ModelConfig& config) {
   return type && type->string() == "dynamic";
 }
 
+/// How cosines and sines come out of the frequencies.
+struct RotaryForm {
+  bool casts = true;    ///< to the hidden states' dtype
+  bool paired = false;  ///< each frequency twice, one beside the other; else all of them twice
+};
+
 /// {hidden states, position ids} and, where there is one for each type of layer, the inverse
-/// frequencies. `casts`: cosines and sines come in the hidden states' dtype.
-Module::Forward rotary_embedding(const Context& context, bool casts) {
-  return [dynamic = is_dynamic(context->config), casts](Session& s, Module& module,
-                                                        const Arguments& arguments) -> Tensors {
+/// frequencies.
+Module::Forward rotary_embedding(const Context& context, RotaryForm form) {
+  return [dynamic = is_dynamic(context->config), form](Session& s, Module& module,
+                                                       const Arguments& arguments) -> Tensors {
     const NoGrad no_grad(s);
     if (dynamic) ask_dynamic(s, arguments[1]);
     const Tensor& inverse = arguments.tensors.size() > 2 ? arguments[2] : module.buffer("inv_freq");
     Tensor frequencies = mul(s, to(s, unsqueeze(s, arguments[1], -1), Dtype::float32), inverse);
-    Tensor angles = cat(s, {frequencies, frequencies}, -1);
+    Tensor angles = form.paired ? repeat_interleave(s, frequencies, 2, -1)
+                                : cat(s, {frequencies, frequencies}, -1);
     Tensor cosines = mul(s, cos(s, angles), 1.0);
     Tensor sines = mul(s, sin(s, angles), 1.0);
     const LetGo locals(frequencies, angles, cosines, sines);
-    if (!casts) return {cosines, sines};
+    if (!form.casts) return {cosines, sines};
     Tensor cast_cosines = to(s, cosines, arguments[0].dtype());
     Tensor cast_sines = to(s, sines, arguments[0].dtype());
     return {std::move(cast_cosines), std::move(cast_sines)};
@@ -45,11 +53,15 @@ Module::Forward rotary_embedding(const Context& context, bool casts) {
 }  // namespace
 
 Module::Forward rotary_embedding_forward(const Context& context, const Module&) {
-  return rotary_embedding(context, true);
+  return rotary_embedding(context, {});
 }
 
 Module::Forward float_rotary_embedding_forward(const Context& context, const Module&) {
-  return rotary_embedding(context, false);
+  return rotary_embedding(context, {.casts = false});
+}
+
+Module::Forward paired_rotary_embedding_forward(const Context& context, const Module&) {
+  return rotary_embedding(context, {.paired = true});
 }
 
 Tensor rotate_half(Session& s, const Tensor& x) {
@@ -192,6 +204,24 @@ std::pair<Tensor, Tensor> apply_float_interleaved_rotary(Session& s, const Tenso
   return {std::move(cast_query), std::move(cast_key)};
 }
 
+std::pair<Tensor, Tensor> apply_float_paired_rotary(Session& s, const Tensor& query,
+                                                    const Tensor& key, const Tensor& cos,
+                                                    const Tensor& sin) {
+  const Tensor wide_query = to(s, query, Dtype::float32);
+  const Tensor wide_key = to(s, key, Dtype::float32);
+  const Tensor cosines = unsqueeze(s, cos, 1);
+  const Tensor sines = unsqueeze(s, sin, 1);
+  const auto turned = [&](const Tensor& x) {
+    Tensor kept = mul(s, x, cosines);
+    return add(s, std::move(kept), mul(s, rotate_every_two(s, x), sines));
+  };
+  const Tensor turned_query = turned(wide_query);
+  const Tensor turned_key = turned(wide_key);
+  Tensor cast_query = to(s, turned_query, query.dtype());
+  Tensor cast_key = to(s, turned_key, key.dtype());
+  return {std::move(cast_query), std::move(cast_key)};
+}
+
 std::pair<Tensor, Tensor> apply_paired_rotary(Session& s, const Tensor& query, const Tensor& key,
                                               const Tensor& cos, const Tensor& sin) {
   const auto of_pairs = [&](const Tensor& given) {
@@ -214,6 +244,26 @@ std::pair<Tensor, Tensor> apply_paired_rotary(Session& s, const Tensor& query, c
   };
   Tensor turned_query = turned(query_even, query_odd);
   Tensor turned_key = turned(key_even, key_odd);
+  return {std::move(turned_query), std::move(turned_key)};
+}
+
+namespace {
+
+Tensor as_pairs(Session& s, const Tensor& heads) {
+  return view(s, to(s, heads, Dtype::float32),
+              {heads.size(0), heads.size(1), heads.size(2), heads.size(3) / 2, 2});
+}
+
+}  // namespace
+
+std::pair<Tensor, Tensor> apply_complex_rotary(Session& s, const Tensor& query, const Tensor& key,
+                                               const Tensor& rotations) {
+  const Tensor query_pairs = as_pairs(s, query);
+  const Tensor key_pairs = as_pairs(s, key);
+  const Tensor query_out = flatten(s, mul_complex(s, query_pairs, rotations), 3);
+  const Tensor key_out = flatten(s, mul_complex(s, key_pairs, rotations), 3);
+  Tensor turned_query = type_as(s, query_out, query);
+  Tensor turned_key = type_as(s, key_out, key);
   return {std::move(turned_query), std::move(turned_key)};
 }
 

@@ -4,30 +4,13 @@
 #include <utility>
 
 #include "core/pytorch/engine/aten/attention.h"
-#include "core/pytorch/engine/aten/complex.h"
 #include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/models/rotary.h"
 #include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/views.h"
 
 namespace shardscope::eager {
 namespace {
-
-Tensor as_pairs(Session& s, const Tensor& heads) {
-  return view(s, to(s, heads, Dtype::float32),
-              {heads.size(0), heads.size(1), heads.size(2), heads.size(3) / 2, 2});
-}
-
-/// apply_rotary_emb: its local variables live until it returns.
-std::pair<Tensor, Tensor> turned_as_complex(Session& s, const Tensor& query, const Tensor& key,
-                                            const Tensor& table) {
-  const Tensor query_pairs = as_pairs(s, query);
-  const Tensor key_pairs = as_pairs(s, key);
-  const Tensor query_out = flatten(s, mul_complex(s, query_pairs, table), 3);
-  const Tensor key_out = flatten(s, mul_complex(s, key_pairs, table), 3);
-  Tensor turned_query = type_as(s, query_out, query);
-  Tensor turned_key = type_as(s, key_out, key);
-  return {std::move(turned_query), std::move(turned_key)};
-}
 
 /// repeat_kv of (B, T, H, D).
 Tensor repeated(Session& s, const Tensor& heads, std::int64_t times) {
@@ -49,7 +32,7 @@ Module::Forward torchtitan_attention(std::int64_t head_size) {
     Tensor value = call_one(s, module.child("v_proj"), {hidden});
     for (Tensor* projected : {&query, &key, &value})
       *projected = view(s, std::move(*projected), {batch, tokens, -1, head_size});
-    std::tie(query, key) = turned_as_complex(s, query, key, arguments[2]);
+    std::tie(query, key) = apply_complex_rotary(s, query, key, arguments[2]);
     const std::int64_t times = query.size(2) / key.size(2);
     const Tensor keys = repeated(s, key, times);
     const Tensor values = repeated(s, value, times);
