@@ -31,6 +31,9 @@ struct FineTuningSetup {
   /// others stay, until the runtime takes them. transformers under FSDP with
   /// cpu_ram_efficient_loading, and under ZeRO-3.
   bool to_host = false;
+  /// With from_pretrained: weights lie in one segment, which was asked for before they came. false:
+  /// transformers before 4.50, of March 2025.
+  bool warms_up = true;
   bool empties_cache = false;                     ///< torch.cuda.empty_cache() after loading
   std::optional<Quantization> quantization = {};  ///< needs from_pretrained
   bool prepares_for_kbit = false;                 ///< prepare_model_for_kbit_training
