@@ -43,6 +43,18 @@ std::int64_t real(double tokens_per_s, double padding) {
   return static_cast<std::int64_t>(tokens_per_s * (1 - padding));
 }
 
+std::string run_memory_text(const planner::LengthsMemory& memory) {
+  if (!memory.fits)
+    return fmt::format(
+        "          run of {} micro-batches, each as long as its longest sequence: out of memory\n",
+        grouped(memory.micro_batches));
+  return fmt::format(
+      "          run of {} micro-batches, each as long as its longest sequence, at most {}: {} "
+      "allocated, {} reserved (blocks of shorter ones are kept)\n",
+      grouped(memory.micro_batches), grouped(memory.longest), rounded_text(memory.peak_allocated),
+      rounded_text(memory.peak_reserved));
+}
+
 }  // namespace
 
 void declare_lengths_option(Command& command, std::optional<std::string>& lengths) {
@@ -85,6 +97,7 @@ std::string lengths_text(const LengthsReport& report) {
       grouped(real(report.tokens_per_s, figures.padding_when_packed_share)), report.batch,
       figures.expected_longest, percent(figures.padding_to_batch_share),
       percent(figures.at_peak_share), grouped(std::min(report.length, report.lengths.longest())));
+  if (report.memory) text += run_memory_text(*report.memory);
   return text;
 }
 
@@ -106,6 +119,12 @@ std::string with_lengths(const std::string& json, const LengthsReport& report) {
       {"real_tokens_per_s_padded_to_seq",
        report.tokens_per_s * (1 - figures.padding_to_length_share)},
       {"real_tokens_per_s_packed", report.tokens_per_s * (1 - figures.padding_when_packed_share)}};
+  if (report.memory)
+    root["lengths"]["memory"] = {{"micro_batches", report.memory->micro_batches},
+                                 {"longest_tokens", report.memory->longest},
+                                 {"peak_allocated_bytes", report.memory->peak_allocated.count},
+                                 {"peak_reserved_bytes", report.memory->peak_reserved.count},
+                                 {"fits", report.memory->fits}};
   constexpr int indent = 2;
   return root.dump(indent, ' ', false, Json::error_handler_t::replace);
 }

@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/job_options.h"
+#include "sim/planner/lengths_memory.h"
 #include "sim/planner/sequence_lengths.h"
 
 namespace shardscope {
@@ -22,6 +23,7 @@ struct LengthsReport {
   planner::SequenceLengths lengths;
   std::int64_t length = 0, batch = 1;
   double tokens_per_s = 0;  ///< predicted, of the whole job, padding counted
+  std::optional<planner::LengthsMemory> memory = {};
 };
 std::string lengths_text(const LengthsReport& report);
 /// The JSON of a summary or plan with the key `lengths`.

@@ -28,6 +28,7 @@
 #include "core/format/atomic_file.h"
 #include "sim/planner/answer/answer.h"
 #include "sim/planner/answer/answer_json.h"
+#include "sim/planner/answer/basis.h"
 #include "sim/planner/answer/pareto.h"
 
 namespace shardscope {
@@ -101,6 +102,17 @@ planner::Answer answer_to(const planner::Inputs& inputs, const OutputOptions& ou
                .stop = stop.token()});
 }
 
+/// None where the chosen way is not played with the caching allocator of one rank.
+std::optional<planner::LengthsMemory> lengths_memory_of(const planner::Choice& chosen,
+                                                        const planner::Inputs& inputs,
+                                                        const planner::SequenceLengths& sequences) {
+  if (chosen.runtime == Runtime::native || planner::is_pipelined(chosen) || chosen.torchtitan)
+    return std::nullopt;
+  const planner::Basis basis(inputs);
+  return planner::memory_of_lengths(planner::pytorch_training(chosen, basis.trials), inputs.model,
+                                    inputs.config, inputs.profile, sequences);
+}
+
 /// Of the chosen place; none without one.
 std::optional<LengthsReport> report_of(const std::optional<planner::SequenceLengths>& sequences,
                                        const planner::Answer& answer,
@@ -108,7 +120,8 @@ std::optional<LengthsReport> report_of(const std::optional<planner::SequenceLeng
   if (!sequences || answer.candidates.empty()) return std::nullopt;
   const planner::Candidate& chosen = answer.candidates[answer.chosen.candidate];
   return LengthsReport{*sequences, inputs.question.training.length, chosen.choice.batch,
-                       chosen.summary.tokens_per_s};
+                       chosen.summary.tokens_per_s,
+                       lengths_memory_of(chosen.choice, inputs, *sequences)};
 }
 
 /// Left in `folder`, and what follows the answer.

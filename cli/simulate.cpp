@@ -209,7 +209,9 @@ ExitCode run_pytorch(SimulateOptions& options) {
   std::optional<LengthsReport> lengths;
   if (sequences)
     lengths = {*sequences, training.setup.loop.length, training.setup.loop.batch,
-               prediction.summary.tokens_per_s};
+               prediction.summary.tokens_per_s,
+               planner::memory_of_lengths(training, scenario.model, scenario.config,
+                                          hardware.profile, *sequences)};
   std::vector<planner::PhaseMemory> phases;
   if (options.phases)
     phases = planner::phases_of(training, scenario.model, scenario.config, hardware.profile,
@@ -235,7 +237,8 @@ ExitCode run_pytorch(SimulateOptions& options) {
     if (options.phases) print("\n" + phases_text(phases, prediction.summary, painter));
   }
   if (options.folder) options.output.note(fmt::format("left in {}", *options.folder));
-  return prediction.summary.fits && all_fit(phases) ? ExitCode::done : ExitCode::no;
+  const bool lengths_fit = !lengths || !lengths->memory || lengths->memory->fits;
+  return prediction.summary.fits && all_fit(phases) && lengths_fit ? ExitCode::done : ExitCode::no;
 }
 
 /// Leaves every stage in the folder of --out, and prints the one of --rank.

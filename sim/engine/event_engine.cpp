@@ -14,10 +14,11 @@ constexpr std::size_t compute_bit = 1, communication_bit = 2, copy_bit = 4;
 
 }  // namespace
 
-DeviceClockOptions with_host_times(DeviceClockOptions clock, double factor) {
-  for (Duration* time : {&clock.launch, &clock.dispatch, &clock.backward_launch,
-                         &clock.backward_dispatch, &clock.hook})
+DeviceClockOptions with_host_times(DeviceClockOptions clock, double factor, double of_hooks) {
+  for (Duration* time :
+       {&clock.launch, &clock.dispatch, &clock.backward_launch, &clock.backward_dispatch})
     *time = Duration::from_seconds(time->seconds() * factor);
+  clock.hook = Duration::from_seconds(clock.hook.seconds() * of_hooks);
   return clock;
 }
 

@@ -39,8 +39,8 @@ struct DeviceClockOptions {
   }
 };
 
-/// The host's times, multiplied.
-DeviceClockOptions with_host_times(DeviceClockOptions clock, double factor);
+/// The host's times, multiplied: of operators, and of hooks.
+DeviceClockOptions with_host_times(DeviceClockOptions clock, double factor, double of_hooks);
 
 /// What a step costs on a machine.
 struct StepCosts {

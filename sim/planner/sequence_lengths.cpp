@@ -7,7 +7,9 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <random>
 #include <string>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/format/json_reader.h"
@@ -158,6 +160,36 @@ LengthFigures length_figures(const SequenceLengths& lengths, std::int64_t length
   figures.padding_when_packed_share =
       1 - kept / static_cast<double>(packed_rows(all, length) * length);
   return figures;
+}
+
+std::vector<std::int64_t> growing_lengths(const DrawnRun& drawn) {
+  constexpr std::uint32_t orders = 101;
+  std::vector<std::pair<std::int64_t, std::vector<std::int64_t>>> runs;
+  for (std::uint32_t order = 1; order <= orders; ++order) {
+    std::vector<std::int64_t> longest_so_far;
+    std::int64_t sum = 0;
+    for (const std::int64_t length : drawn(order)) {
+      if (!longest_so_far.empty() && length <= longest_so_far.back()) continue;
+      longest_so_far.push_back(length);
+      sum += length;
+    }
+    runs.emplace_back(sum, std::move(longest_so_far));
+  }
+  std::ranges::sort(runs);
+  return runs[orders / 2].second;
+}
+
+DrawnRun padded_run(const SequenceLengths& lengths, std::int64_t cap, std::int64_t sequences,
+                    int micro_batches) {
+  return [&lengths, cap, sequences, micro_batches](std::uint32_t order) {
+    std::mt19937 bits(order);
+    std::vector<std::int64_t> run(static_cast<std::size_t>(micro_batches), 1);
+    for (std::int64_t& longest : run)
+      for (std::int64_t i = 0; i < sequences; ++i)
+        longest =
+            std::max(longest, std::min(cap, lengths.ascending[bits() % lengths.ascending.size()]));
+    return run;
+  };
 }
 
 }  // namespace shardscope::planner

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +22,19 @@ SequenceLengths read_lengths(std::string_view text, std::string_view name);
 /// distribution on 1 to `longest`, which has the largest entropy of all with that mean. Throws
 /// Error unless 1 <= mean <= longest.
 SequenceLengths lengths_with(double mean, std::int64_t longest);
+
+/// Lengths of a run's micro-batches; the same for the same order.
+using DrawnRun = std::function<std::vector<std::int64_t>(std::uint32_t order)>;
+
+/// Of a run's micro-batches those that are longer than all before them. What the caching allocator
+/// keeps grows with these alone: a longer one finds no block that is large enough. Of 101 orders
+/// that one whose lengths have the median sum.
+std::vector<std::int64_t> growing_lengths(const DrawnRun& drawn);
+
+/// A run of `micro_batches` micro-batches of `sequences` each, every one drawn at random, cut at
+/// `cap` and padded to the longest of its micro-batch.
+DrawnRun padded_run(const SequenceLengths& lengths, std::int64_t cap, std::int64_t sequences,
+                    int micro_batches);
 
 /// Of training on sequences of at most `length` tokens, in micro-batches of `batch` of them that
 /// are drawn at random.

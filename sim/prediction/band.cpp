@@ -114,6 +114,7 @@ CostSpreads spreads_of(const HardwareProfile& profile) {
   set(CostGroup::network, profile.node ? spread_of(profile, {"network", "interconnect"})
                                        : spread_of(profile, {"collectives", "network"}));
   set(CostGroup::host, spread_of(profile, {"host", "operation_overhead"}));
+  if (profile.module_hook) set(CostGroup::hooks, spread_of(profile, {"module_hook"}));
   const DeviceEfficiency& device = efficiency_of(profile.compute_capability);
   set(CostGroup::convolutions, spread_of(device.convolution.provenance));
   set(CostGroup::recurrent, spread_of(device.recurrent.provenance));
@@ -146,13 +147,14 @@ std::string_view name_of(CostGroup group) {
                                                                  "memory traffic",
                                                                  "links",
                                                                  "network",
-                                                                 "host"};
+                                                                 "host",
+                                                                 "hooks of modules"};
   return names[index_of(group)];
 }
 
 bool PresentGroups::move_by(const GroupValues& factors) const {
   for (std::size_t group = 0; group < cost_group_count; ++group)
-    if ((is_present_[group] || group == index_of(CostGroup::host)) && factors[group] != 1)
+    if ((is_present_[group] || group >= index_of(CostGroup::host)) && factors[group] != 1)
       return true;
   return false;
 }
@@ -220,7 +222,8 @@ ScaledStep scaled_step(const Schedule& schedule, const StepProgram& program, con
     StepCosts moved = costs;
     for (std::size_t i = 0; i < groups.size(); ++i)
       moved.times[i] = scaled(costs.times[i], factors[index_of(groups[i])]);
-    moved.clock = with_host_times(costs.clock, factors[index_of(CostGroup::host)]);
+    moved.clock = with_host_times(costs.clock, factors[index_of(CostGroup::host)],
+                                  factors[index_of(CostGroup::hooks)]);
     return play(program, moved).accounting.span;
   });
 }

@@ -27,9 +27,10 @@ enum class CostGroup : std::uint8_t {
   memory,        ///< kernels that move data: bandwidth and the shares of it
   links,         ///< collectives within a node
   network,       ///< collectives between nodes
-  host           ///< Python, dispatch and launches
+  host,          ///< Python, dispatch and launches
+  hooks          ///< Python around modules, which launches nothing
 };
-inline constexpr std::size_t cost_group_count = 10;
+inline constexpr std::size_t cost_group_count = 11;
 std::string_view name_of(CostGroup group);
 
 /// One number a group.
@@ -66,7 +67,8 @@ using ScaledStep = std::function<Duration(const GroupValues& factors)>;
 class PresentGroups {
  public:
   void add(CostGroup group) { is_present_[static_cast<std::size_t>(group)] = true; }
-  /// Whether a factor of one of them is not 1. Every step has costs of the host.
+  /// Whether a factor of one of them is not 1. Every step has costs of the host, and may have
+  /// hooks.
   bool move_by(const GroupValues& factors) const;
 
  private:

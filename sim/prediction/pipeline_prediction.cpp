@@ -37,7 +37,7 @@ ScaledStep scaled_together(std::span<const Schedule> schedules, const HardwarePr
     StepCosts moved = costs;
     for (std::size_t i = 0; i < groups.size(); ++i)
       moved.times[i] = scaled(costs.times[i], factor(groups[i]));
-    moved.clock = with_host_times(costs.clock, factor(CostGroup::host));
+    moved.clock = with_host_times(costs.clock, factor(CostGroup::host), factor(CostGroup::hooks));
     const OperationMoments moments = play_together(schedules, moved);
     return *std::ranges::max_element(moments.end);
   });
@@ -110,7 +110,8 @@ ScaledStep scaled_longest(std::span<const Schedule> schedules, const HardwarePro
     for (std::size_t rank = 0; rank < moved.size(); ++rank) {
       for (std::size_t i = 0; i < groups[rank].size(); ++i)
         moved[rank].times[i] = scaled(costs[rank].times[i], factor(groups[rank][i]));
-      moved[rank].clock = with_host_times(costs[rank].clock, factor(CostGroup::host));
+      moved[rank].clock =
+          with_host_times(costs[rank].clock, factor(CostGroup::host), factor(CostGroup::hooks));
     }
     return longest_step(schedules, moved);
   });

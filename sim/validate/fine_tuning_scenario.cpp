@@ -31,7 +31,7 @@ struct Card {
   std::int64_t mib = 0;  ///< 0: the profile's
   int capability = 0;
 };
-constexpr std::array<Card, 26> cards{{{"A800", "a800_80gb"},
+constexpr std::array<Card, 33> cards{{{"A800", "a800_80gb"},
                                       {"MI300X", "mi300x"},
                                       {"SXM4-40GB", "a100_40gb"},
                                       {"A100-40GB", "a100_40gb"},
@@ -49,6 +49,13 @@ constexpr std::array<Card, 26> cards{{{"A800", "a800_80gb"},
                                       {"A6000 Ada", "l40s", 48677, 89},
                                       {"A6000", "rtx_a6000"},
                                       {"4070 Ti SUPER", "rtx4070_ti_super"},
+                                      {"H800", "h100_sxm"},
+                                      {"A4000", "rtx_a6000", 16384},
+                                      {"A40", "rtx_a6000", 45618},
+                                      {"A10", "a10g"},
+                                      {"5090", "rtx4090", 32100, 120},
+                                      {"L40", "l40s"},
+                                      {"L4", "a10g", 22693, 89},
                                       {"12 GB", "rtx4090", 12288, 89},
                                       {"16 GB", "rtx4090", 16384, 89},
                                       {"24 GB", "rtx4090", 24576, 89},
@@ -346,6 +353,20 @@ bool is_recent(const FineTuningRow& row, const FineTuningStack& stack) {
   return is_of(row, stack.recent_part);
 }
 
+/// Before weights got one segment, and a loss that copies logits without the last token's.
+bool is_before_4_50(const FineTuningRow& row, const FineTuningStack& stack) {
+  return stack.before_4_50 ||
+         std::ranges::any_of(stack.parts_before_4_50,
+                             [&](std::string_view part) { return holds(row.source, part); });
+}
+
+/// transformers 4.46 to 4.49, loss_utils.py: ForCausalLMLoss makes logits float32, and copies them.
+eager::LanguageLoss loss_of(const FineTuningRow& row, const FineTuningStack& stack) {
+  return stack.parts_before_4_50.empty() || !is_before_4_50(row, stack)
+             ? stack.loss
+             : eager::LanguageLoss::floated;
+}
+
 /// None: samples are as long as the row says, or nothing else is known of them.
 std::optional<SampleLengths> shorter_samples(const FineTuningRow& row) {
   return holds(row.notes, "seq is a cap") ? sample_lengths(row.source) : std::nullopt;
@@ -492,7 +513,9 @@ class Builder {
     if (!stack_.narrow_lanes_of.empty() && holds(row_.gpu, stack_.narrow_lanes_of))
       narrow_lanes(result_.profile, assumed);
     if (stack_.loads_all_kernels) load_all_kernels(result_.profile, assumed);
-    result_.training.allocator.expandable_segments = stack_.expandable_segments;
+    result_.training.allocator =
+        stack_.unsloth ? unsloth_allocator_of(row_.source)
+                       : AllocatorSettings{.expandable_segments = stack_.expandable_segments};
     result_.device_data = stack_.device_data;
     if (is_recent(row_, stack_)) result_.mean_length = stack_.mean_length;
     result_.profile.memory -= result_.device_data;
@@ -572,6 +595,7 @@ class Builder {
     // DeepSpeed's engine makes all of a model float16.
     if (in_float16(row_) && by_deepspeed(row_, stack_)) tuning.trainable_dtype = Dtype::float16;
     tuning.to_host = loads_to_host();
+    tuning.warms_up = !is_before_4_50(row_, stack_);
     tuning.empties_cache = tuning.to_host && quantized && stack_.low_memory;
     if (checkpoints(row_, stack_)) tuning.checkpointed_layers = blocks_of(base_);
     tuning.input_gradients = checkpoints(row_, stack_);
@@ -662,6 +686,11 @@ class Builder {
       return;
     }
     loop.length = *row_.seq;
+    if (stack_.recent_sorts && is_recent(row_, stack_)) {
+      loop.lengths = {loop.length, std::min(stack_.mean_length, loop.length)};
+      loop.micro_batches = 2;
+      return;
+    }
     const bool cuts = stack_.unsloth && unsloth_loss_of(row_.source) == eager::UnslothLoss::cut;
     if (cuts && loop.batch * loop.length > eager::most_tokens_with_whole_logits)
       loop.lengths = {loop.length, eager::most_tokens_with_whole_logits / loop.batch};
@@ -676,6 +705,12 @@ class Builder {
     return {.modules = {units.begin(), units.end()}};
   }
 
+  /// Unsloth's attention takes no mask.
+  bool pads() const {
+    if (stack_.unsloth || (*row_.micro_batch == 1 && !learns_preferences(row_))) return false;
+    return shorter_samples(row_) || (stack_.recent_pads && is_recent(row_, stack_));
+  }
+
   void set_loop(eager::ModelSettings settings) {
     eager::TrainingSettings& loop = setup().loop;
     loop.batch = *row_.micro_batch;
@@ -686,7 +721,9 @@ class Builder {
     loop.loss = stack_.loss_in_model ? eager::LossPlace::in_model : eager::LossPlace::after_model;
     loop.clips = !stack_.pure;
     loop.scales_loss = stack_.unsloth && in_float16(row_);
-    loop.holds_logits = stack_.holds_logits && !is_of(row_, stack_.longest_first_part);
+    loop.holds_logits = (stack_.holds_logits && !is_of(row_, stack_.longest_first_part)) ||
+                        (stack_.recent_holds_output && is_recent(row_, stack_));
+    loop.pads = pads();
     loop.drops_logits = stack_.drops_logits;
     loop.optimizer = optimizer_of(row_, stack_.by_trainer);
     loop.optimizer.denominator_apart = stack_.old_adamw;
@@ -712,7 +749,7 @@ class Builder {
     if (cuts_cross_entropy(row_))
       setup().model.loss = eager::LanguageLoss::cut;
     else if (!is_recent(row_, stack_))
-      setup().model.loss = stack_.loss;
+      setup().model.loss = loss_of(row_, stack_);
     setup().model.float_logits = stack_.float_logits;
     if (runs_litgpt()) {
       constexpr std::int64_t chunk = 128;  // lm_head_chunk_size, chunk_size

@@ -18,6 +18,14 @@ constexpr double qwen_host_operation = 23;
 /// percent more.
 constexpr Bytes tiny_stories{2 * 541'229'347LL};
 
+/// ms-swift's scripts whose comment on memory was written from 2024-12-05 to 2025-02-24 (git blame
+/// at 3602360a): its requirements of then have transformers before 4.50.
+constexpr std::array<std::string_view, 12> swift_of_2024{
+    "train/full/train",     "multi-gpu/ddp/",          "multi-gpu/ddp_device_map/",
+    "multi-gpu/deepspeed/", "streaming/lazy_",         "train/tuners/",
+    "train/lora_sft",       "qwen2_5-self-cognition/", "train/rlhf/simpo",
+    "train/qlora/",         "multi-gpu/device_map/",   "train/optimizer/muon"};
+
 constexpr std::array<FineTuningStack, 12> stacks{
     {{.repository = "Lightning-AI/litgpt",
       .document = "litgpt/finetune/lora.py and config_hub",
@@ -68,7 +76,8 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .loss = eager::LanguageLoss::copied,
       .flattens = true,
       .full_by_deepspeed = true,
-      .old_adamw = true,           // "Pytorch 2.0"
+      .old_adamw = true,  // "Pytorch 2.0"
+      .before_4_50 = true,
       .reentrant = true,           // transformers 4.32
       .zero_bucket = 200'000'000,  // finetune/ds_config_zero2.json
       .micro_batches = 8,
@@ -90,6 +99,9 @@ constexpr std::array<FineTuningStack, 12> stacks{
       // MetaMathQA in Llama 3's tokens. Files of results at 5d602fdb: "tokens / sec" times "train
       // time" by "train samples", 7,206 * 29.4 s / 1,000.
       .mean_length = 212,
+      .recent_pads = true,          // run.py: tokenizer.pad
+      .recent_holds_output = true,  // `outputs` of its train()
+      .recent_sorts = true,         // utils.py: BucketIterator
       .flattens = true,
       .wraps_adapters = true,
       .double_quantization = true,  // --use_nested_quant True
@@ -104,6 +116,7 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .by_trainer = true,
       .checkpointed_part = "multi-gpu/fsdp2_lora/",
       .double_quantization = true,
+      .parts_before_4_50 = swift_of_2024,
       .micro_batches = 16,
       .compares_logits = true,  // trainers/rlhf_trainer/dpo_trainer.py
       .runs_megatron = true},   // megatron/arguments/megatron_args.py
@@ -132,6 +145,7 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .document = "lora_r 4 on q_proj and v_proj",
       .rank = 4,
       .targets = "q_proj+v_proj",
+      .before_4_50 = true,
       .reentrant = true},
      {.repository = "pytorch/ao",
       .part = "docs/source/workflows/training.md",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "core/base/dtype.h"
@@ -33,6 +34,11 @@ struct FineTuningStack {
   /// Tokens of a sample of that part on average, where its rows state the limit alone: rates are
   /// those of such samples.
   std::int64_t mean_length = 0;
+  /// Samples of that part are padded, and a variable of its loop holds the model's output until
+  /// the next forward has returned.
+  bool recent_pads = false, recent_holds_output = false;
+  /// Its micro-batches get shorter in each bucket, so that the longest comes after a short one.
+  bool recent_sorts = false;
   bool float_logits = false;  ///< the model's output is in float32, before the loss
   /// Variables of the training loop hold logits and loss until the next ones take their place.
   bool holds_logits = false;
@@ -57,6 +63,9 @@ struct FineTuningStack {
   bool fused_adamw = false;      ///< AdamW(fused=True), unless the row names bitsandbytes'
   /// Models whose attention transformers writes out run a kernel of FlashAttention.
   bool flash_for_eager = false;
+  bool before_4_50 = false;  ///< all rows ran with transformers before 4.50
+  /// Rows of these parts of the source did.
+  std::span<const std::string_view> parts_before_4_50 = {};
   bool reentrant = false;             ///< transformers' checkpointing until 2024
   bool traced_without_masks = false;  ///< transformers until 4.52, in compiled training
   bool expandable_segments = false;   ///< of the caching allocator

@@ -126,6 +126,7 @@ void predict_with_megatron(const FineTuningScenario& scenario, ValidatedFineTuni
 double usual_rate(FineTuningScenario scenario) {
   scenario.training.setup.loop.length = scenario.mean_length;
   scenario.training.setup.loop.lengths.clear();
+  scenario.training.setup.loop.micro_batches = 1;
   return rate_of(played(scenario, unbounded(scenario.profile)), scenario);
 }
 

@@ -6,7 +6,8 @@
 #include <numbers>
 #include <numeric>
 #include <random>
-#include <utility>
+
+#include "sim/planner/sequence_lengths.h"
 
 namespace shardscope {
 namespace {
@@ -131,19 +132,9 @@ std::int64_t greatest_sum(const SampleLengths& samples, std::optional<std::int64
 std::vector<std::int64_t> growing_lengths(const SampleLengths& samples,
                                           std::optional<std::int64_t> cap, std::int64_t sequences,
                                           int micro_batches) {
-  std::vector<std::pair<std::int64_t, std::vector<std::int64_t>>> drawn;
-  for (std::uint32_t order = 1; order <= orders; ++order) {
-    std::vector<std::int64_t> longest_so_far;
-    std::int64_t sum = 0;
-    for (const std::int64_t length : drawn_lengths(samples, cap, sequences, micro_batches, order)) {
-      if (!longest_so_far.empty() && length <= longest_so_far.back()) continue;
-      longest_so_far.push_back(length);
-      sum += length;
-    }
-    drawn.emplace_back(sum, std::move(longest_so_far));
-  }
-  std::ranges::sort(drawn);
-  return drawn[orders / 2].second;
+  return planner::growing_lengths([&](std::uint32_t order) {
+    return drawn_lengths(samples, cap, sequences, micro_batches, order);
+  });
 }
 
 }  // namespace shardscope

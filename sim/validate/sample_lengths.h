@@ -24,9 +24,7 @@ std::vector<std::int64_t> drawn_lengths(const SampleLengths& samples,
                                         std::optional<std::int64_t> cap, std::int64_t sequences,
                                         int micro_batches, std::uint32_t order = 1);
 
-/// Of a run of such micro-batches those that are longer than all before them. What the caching
-/// allocator keeps grows with these alone: a longer one finds no block that is large enough. Of 101
-/// orders that one whose lengths have the median sum.
+/// planner::growing_lengths of such micro-batches.
 std::vector<std::int64_t> growing_lengths(const SampleLengths& samples,
                                           std::optional<std::int64_t> cap, std::int64_t sequences,
                                           int micro_batches);

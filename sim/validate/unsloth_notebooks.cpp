@@ -12,6 +12,10 @@ namespace {
 constexpr int cut_from = 2024'11'07, parts_from = 2025'08'00;
 /// Dynamic RoPE came within 2024.7, on 18 July, for Mistral Nemo.
 constexpr int grown_from = 2024'07'00, shared_from = 2025'01'01;
+/// unsloth/__init__.py sets sizes that are rounded up from 2024-11-17 on (ccf03389), finer ones
+/// from 2025-01-07 on (63782ea3). From PyTorch 2.9 on unsloth_zoo leaves the rounding out
+/// (e120cac1).
+constexpr int rounds_from = 2024'11'08, rounds_finely_from = 2025'01'01;
 
 struct Notebook {
   std::string_view name;  ///< what every copy of it has in its name; the first that fits counts
@@ -84,6 +88,16 @@ eager::UnslothLoss unsloth_loss_of(std::string_view source) {
   const Notebook* notebook = notebook_of(source);
   if (notebook == nullptr || notebook->release >= parts_from) return eager::UnslothLoss::parts;
   return notebook->release >= cut_from ? eager::UnslothLoss::cut : eager::UnslothLoss::whole;
+}
+
+AllocatorSettings unsloth_allocator_of(std::string_view source) {
+  const Notebook* notebook = notebook_of(source);
+  std::string_view settings = "expandable_segments:True";
+  if (notebook != nullptr && notebook->release >= rounds_finely_from)
+    settings = "expandable_segments:True,roundup_power2_divisions:[32:256,64:128,256:64,>:32]";
+  else if (notebook != nullptr && notebook->release >= rounds_from)
+    settings = "expandable_segments:True,roundup_power2_divisions:[64:128,256:64,>:32]";
+  return parse_allocator_settings(settings, "PYTORCH_CUDA_ALLOC_CONF");
 }
 
 eager::UnslothRotary unsloth_rotary_of(std::string_view source) {

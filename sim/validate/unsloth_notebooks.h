@@ -7,12 +7,16 @@
 
 #include "core/model/model.h"
 #include "core/pytorch/engine/adapters/unsloth.h"
+#include "sim/allocator/allocator_settings.h"
 
 namespace shardscope {
 
 /// By the notebook that a row's source names: how its release made the loss. The newest way for a
 /// notebook that is not known.
 eager::UnslothLoss unsloth_loss_of(std::string_view source);
+
+/// What that release told the caching allocator, as PYTORCH_CUDA_ALLOC_CONF.
+AllocatorSettings unsloth_allocator_of(std::string_view source);
 
 /// The same of tables of cosines and sines.
 eager::UnslothRotary unsloth_rotary_of(std::string_view source);

@@ -111,6 +111,8 @@ TEST_F(Plan, ShowsWhatLengthsCost) {
       "--lengths lengths.txt");
   EXPECT_EQ(simulated.code, 0) << simulated.errors;
   EXPECT_THAT(simulated.output, HasSubstr("2 sequences, mean 16 tokens, longest 24"));
+  EXPECT_THAT(simulated.output, HasSubstr("run of 1 micro-batches, each as long as its longest"));
+  EXPECT_GT(lengths["memory"]["peak_reserved_bytes"], lengths["memory"]["peak_allocated_bytes"]);
   workplace_.write("lengths.txt", "8\nmany\n");
   EXPECT_THAT(refused("plan --model config.json --cluster h100_sxm --world 4 "
                       "--tokens-per-batch 192 --lengths lengths.txt")

@@ -183,6 +183,8 @@ Json with_defaults(const Json& given) {
            {"ddp", Json::object()},
            {"B", 2},
            {"T", 64},
+           {"padded", false},
+           {"lengths", Json::array()},
            {"clip", 1.0},
            {"iters", 3},
            {"phases", Json::array()},
@@ -290,10 +292,13 @@ eager::OptimizerSettings optimizer_of(const Json& settings) {
 }
 
 eager::TrainingSettings training_of(const Json& settings) {
-  eager::TrainingSettings training{.batch = settings.at("B").get<std::int64_t>(),
-                                   .length = settings.at("T").get<std::int64_t>(),
-                                   .clips = !settings.at("clip").is_null(),
-                                   .optimizer = optimizer_of(settings)};
+  eager::TrainingSettings training{
+      .batch = settings.at("B").get<std::int64_t>(),
+      .length = settings.at("T").get<std::int64_t>(),
+      .lengths = settings.at("lengths").get<std::vector<std::int64_t>>(),
+      .pads = settings.at("padded").get<bool>(),
+      .clips = !settings.at("clip").is_null(),
+      .optimizer = optimizer_of(settings)};
   if (settings.at("autocast").get<bool>()) training.autocast = Dtype::bfloat16;
   return training;
 }

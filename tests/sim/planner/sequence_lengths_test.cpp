@@ -60,5 +60,24 @@ TEST(SequenceLengths, OfAMeanAndAMaximum) {
   EXPECT_THROW(lengths_with(0.5, 9), Error);
 }
 
+// Of each order what is longer than all before: sums 12, 7 and 15 for orders 0, 1 and 2 of three.
+// 101 orders have each of them 33 or 34 times, so that the median sum is 12.
+TEST(GrowingLengths, AreThoseOfTheMedianOrder) {
+  const std::vector<std::vector<std::int64_t>> runs{{3, 2, 9, 9}, {7, 1, 7}, {1, 5, 4, 9}};
+  EXPECT_EQ(growing_lengths([&](std::uint32_t order) { return runs[order % 3]; }),
+            (std::vector<std::int64_t>{3, 9}));
+}
+
+// A sequence of 9 tokens is cut at 7. Of 1,000 micro-batches of 4 one has none but the shorter
+// ones in 16 cases.
+TEST(GrowingLengths, OfMicroBatchesThatArePadded) {
+  const SequenceLengths lengths{{5, 9}};
+  const std::vector<std::int64_t> run = padded_run(lengths, 7, 4, 1000)(1);
+  const auto shorter = std::count(run.begin(), run.end(), 5);
+  EXPECT_NEAR(static_cast<double>(shorter), 1000.0 / 16, 25);
+  EXPECT_EQ(std::count(run.begin(), run.end(), 7), 1000 - shorter);
+  EXPECT_EQ(padded_run(lengths, 7, 4, 1000)(1), run);
+}
+
 }  // namespace
 }  // namespace shardscope::planner

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/model/natural_order.h"
 #include "core/pytorch/engine/copies.h"
@@ -61,7 +63,7 @@ class Loading {
     std::vector<Place> places = places_of_parameters();
     // litgpt makes its modules on the device, one after the other (Fabric.init_module).
     if (request_.model.family != "litgpt") {
-      if (!request_.to_host) warm_up(places);
+      if (request_.warms_up && !request_.to_host) warm_up(places);
       std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
         return comes_before(a.parameter.name, b.parameter.name);
       });

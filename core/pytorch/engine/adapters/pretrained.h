@@ -25,6 +25,7 @@ struct PretrainedRequest {
   std::optional<Quantization> quantization;
   bool automatic_map = false;  ///< FineTuningSetup::automatic_map
   bool to_host = false;        ///< FineTuningSetup::to_host
+  bool warms_up = true;        ///< FineTuningSetup::warms_up
 };
 Pretrained load_pretrained(Session& s, Session& meta, const PretrainedRequest& request);
 

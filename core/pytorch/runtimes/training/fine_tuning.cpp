@@ -39,7 +39,8 @@ FineTuned loaded(Session& s, Session& maker, const FineTuningInput& input) {
                                            .settings = input.settings,
                                            .quantization = input.setup.quantization,
                                            .automatic_map = input.setup.automatic_map,
-                                           .to_host = input.setup.to_host});
+                                           .to_host = input.setup.to_host,
+                                           .warms_up = input.setup.warms_up});
   if (input.setup.empties_cache) s.empty_cache();
   return {std::move(pretrained.module), std::move(pretrained.quantized)};
 }

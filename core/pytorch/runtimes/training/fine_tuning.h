@@ -35,6 +35,9 @@ struct FineTuningSetup {
   /// weight on the device. Source: 4.51 modeling_utils.py, _load_state_dict_into_meta_model; 5.24
   /// quantizer_bnb_4bit.py, update_device_map.
   bool loads_as_transformers_4 = false;
+  /// With from_pretrained: weights lie in one segment, which was asked for before they came. false:
+  /// transformers before 4.50, of March 2025.
+  bool warms_up = true;
   bool empties_cache = false;                     ///< torch.cuda.empty_cache() after loading
   std::optional<Quantization> quantization = {};  ///< needs from_pretrained
   bool prepares_for_kbit = false;                 ///< prepare_model_for_kbit_training

@@ -1,5 +1,7 @@
 #include "core/pytorch/runtimes/training/training_loop.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/pytorch/engine/aten/loss.h"
 #include "core/pytorch/engine/autocast.h"
@@ -80,15 +82,18 @@ Tensor TrainingLoop::tokens(std::int64_t sequences, std::int64_t length) const {
 }
 
 void TrainingLoop::make_batches() {
-  for (int i = 0; i < settings_.micro_batches; ++i) {
+  const auto of_iteration = static_cast<std::size_t>(settings_.micro_batches);
+  const std::size_t batches = goes_on() && !exported_ ? settings_.lengths.size() + 1 : of_iteration;
+  for (std::size_t i = 0; i < batches; ++i) {
     if (exported_) {
       for (Tensor& input : exported_->inputs(s_, s_.settings.device)) inputs_.push_back(input);
       continue;
     }
-    const auto place = static_cast<std::size_t>(i);
     const std::int64_t length =
-        place < settings_.lengths.size() ? settings_.lengths[place] : settings_.length;
-    for (int each = 0; each < 2; ++each) inputs_.push_back(tokens(settings_.sequences(), length));
+        i < settings_.lengths.size() ? settings_.lengths[i] : settings_.length;
+    inputs_.push_back(tokens(settings_.sequences(), length));
+    if (settings_.pads) masks_.push_back(tokens(settings_.sequences(), length));
+    inputs_.push_back(tokens(settings_.sequences(), length));
   }
 }
 
@@ -99,9 +104,18 @@ Arguments TrainingLoop::batch_of(int number) const {
     const auto first = inputs_.begin() + each * number;
     return {Tensors(first, first + each), -1};
   }
-  const auto place = 2 * static_cast<std::size_t>(number);
   const bool in_model = settings_.loss == LossPlace::in_model;
-  return {inputs_[place], Tensor(), in_model ? inputs_[place + 1] : Tensor()};
+  return {ids_of(number), mask_of(number), in_model ? labels_of(number) : Tensor()};
+}
+
+Tensor TrainingLoop::mask_of(int number) const {
+  return masks_.empty() ? Tensor() : masks_[place_of(number)];
+}
+
+/// The last batch is that of `length`.
+std::size_t TrainingLoop::place_of(int number) const {
+  const std::size_t place = first_ + static_cast<std::size_t>(number);
+  return goes_on() ? std::min(place, settings_.lengths.size()) : place;
 }
 
 void TrainingLoop::iteration(const Probe& probe, int left_out) {
@@ -109,6 +123,7 @@ void TrainingLoop::iteration(const Probe& probe, int left_out) {
   if (ModelEngine* engine = model_.engine(); engine && left_out > 0) engine->leave_out(left_out);
   for (int i = left_out; i < settings_.micro_batches; ++i) micro_batch(i, probe);
   update(probe);
+  if (goes_on()) first_ += static_cast<std::size_t>(settings_.micro_batches);
   if (settings_.drops_logits) drop_logits();
 }
 
@@ -270,17 +285,17 @@ Tensor TrainingLoop::loss_of_token_chunks(const Tensor& labels) {
 
 Tensor TrainingLoop::evaluated(std::int64_t sequences) {
   if (exported_) return exported_->loss(s_, call(s_, model_.module(), batch_of(0)));
-  if (sequences == 0) return forward({inputs_[0], Tensor(), inputs_[1]})[1];
+  if (sequences == 0) return forward({ids_of(0), mask_of(0), labels_of(0)})[1];
   if (settings_.objective == Objective::preference) sequences *= 2;
   const Tensor ids = tokens(sequences, settings_.length);
+  const Tensor mask = settings_.pads ? tokens(sequences, settings_.length) : Tensor();
   const Tensor labels = tokens(sequences, settings_.length);
-  return forward({ids, Tensor(), labels})[1];
+  return forward({ids, mask, labels})[1];
 }
 
 void TrainingLoop::measure(int number) {
   const NoGrad no_grad(s_);
-  for (int i = 0; i < settings_.metric_losses; ++i)
-    loss_after_model(inputs_[2 * static_cast<std::size_t>(number) + 1]);
+  for (int i = 0; i < settings_.metric_losses; ++i) loss_after_model(labels_of(number));
   if (!settings_.holds_logits) logits_.reset();
 }
 
@@ -298,7 +313,7 @@ Tensors TrainingLoop::scored(Tensors outputs, int number) {
   if (settings_.loss == LossPlace::in_model) return outputs;
   Tensor logits = std::move(outputs[1]);
   outputs.clear();
-  const Tensor& labels = inputs_[2 * static_cast<std::size_t>(number) + 1];
+  const Tensor& labels = labels_of(number);
   if (settings_.scores_kept_logits) return outputs_of_kept_logits(s_, logits, labels);
   return outputs_of_logits(s_, std::move(logits), labels);
 }
@@ -338,15 +353,15 @@ void TrainingLoop::forward_and_loss(int number, const Probe& probe) {
   } else if (settings_.loss_chunk_tokens > 0) {
     chunks_ = forward(batch_of(number));
     probe(Moment::forward, number);
-    loss_ = loss_of_token_chunks(inputs_[2 * static_cast<std::size_t>(number) + 1]);
+    loss_ = loss_of_token_chunks(labels_of(number));
   } else if (settings_.loss_chunks > 1) {
     Tensors chunks = forward(batch_of(number));
     probe(Moment::forward, number);
-    loss_ = loss_of_chunks(std::move(chunks), inputs_[2 * static_cast<std::size_t>(number) + 1]);
+    loss_ = loss_of_chunks(std::move(chunks), labels_of(number));
   } else {
     logits_ = forward(batch_of(number))[1];
     probe(Moment::forward, number);
-    loss_ = loss_after_model(inputs_[2 * static_cast<std::size_t>(number) + 1]);
+    loss_ = loss_after_model(labels_of(number));
     if (!settings_.holds_logits && settings_.metric_losses == 0) logits_.reset();
   }
   if (settings_.micro_batches > 1 && !model_.engine() && !settings_.divides_in_backward)

@@ -25,8 +25,12 @@ struct TrainingSettings {
   std::int64_t batch = 1;  ///< sequences in a micro-batch
   std::int64_t length = 128;
   /// Of each micro-batch, in their order; of those beyond its end and without it `length`, the
-  /// longest.
+  /// longest. More than an iteration has micro-batches: the next iteration goes on where this one
+  /// ended.
   std::vector<std::int64_t> lengths = {};
+  /// Sequences of a micro-batch differ in length: all but the longest are padded, and the model
+  /// gets an attention mask.
+  bool pads = false;
   /// The sequences of a micro-batch lie one after the other in a single row.
   bool flattens = false;
   int micro_batches = 1;  ///< a model with an engine: its accumulation steps
@@ -157,7 +161,14 @@ class TrainingLoop {
   Tensor loss_of_token_chunks(const Tensor& labels);
   void measure(int number);
   Arguments batch_of(int number) const;
+  Tensor mask_of(int number) const;
+  const Tensor& ids_of(int number) const { return inputs_[2 * place_of(number)]; }
+  const Tensor& labels_of(int number) const { return inputs_[2 * place_of(number) + 1]; }
   void make_batches();
+  bool goes_on() const {
+    return settings_.lengths.size() > static_cast<std::size_t>(settings_.micro_batches);
+  }
+  std::size_t place_of(int number) const;
   Tensor tokens(std::int64_t sequences, std::int64_t length) const;
   void step_in_backward();
   ParameterOptimizer optimizer_of(Tensors parameters);
@@ -174,9 +185,11 @@ class TrainingLoop {
   std::shared_ptr<ExportedModel> exported_;
   std::unique_ptr<ParallelModel> reference_;
   Tensors inputs_;
-  Tensor logits_, loss_;  // the loop's variables
-  Tensor model_loss_;     // of the model's output, which a variable holds
-  Tensors chunks_;        // logits of loss_chunk_tokens
+  Tensors masks_;          ///< one a micro-batch, where there are any
+  std::size_t first_ = 0;  ///< of the batches, in this iteration
+  Tensor logits_, loss_;   // the loop's variables
+  Tensor model_loss_;      // of the model's output, which a variable holds
+  Tensors chunks_;         // logits of loss_chunk_tokens
 };
 
 }  // namespace shardscope::eager
