@@ -233,6 +233,7 @@ void apply_layers(const PytorchOptions& options, const Model& model, eager::Trai
 void apply_optimizer(const PytorchOptions& options, const JobOptions& given, const Job& job,
                      eager::TrainingSetup& setup) {
   eager::OptimizerSettings& optimizer = setup.loop.optimizer;
+  setup.loop.groups_by_decay = options.by_trainer;
   if (is_of_bitsandbytes(given.optimizer)) {
     planner::set_optimizer(job.optimizer, OptimizerRule::adamw, optimizer);
     optimizer.bitsandbytes = chosen(bitsandbytes_optimizers, *given.optimizer, "--optimizer");

@@ -193,7 +193,7 @@ std::unique_ptr<ParallelModel> build(Building& b, const DeepSpeedSetup& setup) {
   if (setup.settings.offload_optimizer.device != OffloadDevice::none)
     optimizer.implementation = OptimizerImplementation::fused;
   return std::make_unique<DeepSpeedModel>(b.s, std::move(b.module), b.groups, setup.settings,
-                                          optimizer);
+                                          optimizer, b.setup.loop.groups_by_decay);
 }
 
 /// Elements of the parameters before they were cut, by name.
