@@ -196,7 +196,7 @@ class Setup {
     if (plugin.activation_checkpointing_offload)
       throw not_modelled("fsdp_activation_checkpointing_offload",
                          "moving checkpoints to the host's memory", "set it to false");
-    if (workers_.casts_frozen_weights())
+    if (workers_.casts_frozen_weights() || (plugin.is_version(1) && mixed()))
       setup_.dtype_of_shards = Dtype::float32;
     else if (mixed())
       setup_.trainable_dtype = Dtype::float32;

@@ -258,6 +258,11 @@ void cast_shards(Session& s, ParallelModel& model, Dtype dtype) {
   const NoGrad no_grad(s);
   if (auto* const fsdp2 = dynamic_cast<Fsdp2Model*>(&model))
     cast_shards(s, model.module(), dtype, fsdp2->sharded());
+  if (auto* const fsdp1 = dynamic_cast<Fsdp1Model*>(&model))
+    for (const auto& unit : fsdp1->sharded().units())
+      if (unit->handle && unit->handle->flat().requires_grad() &&
+          unit->handle->flat().dtype() != dtype)
+        unit->handle->cast(s, dtype);
 }
 
 shardscope::Model with_trainable_in(shardscope::Model model, std::optional<Dtype> dtype) {
