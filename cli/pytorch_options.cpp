@@ -1,12 +1,14 @@
 #include "cli/pytorch_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "cli/refused_option.h"
 #include "core/base/error.h"
@@ -410,6 +412,16 @@ void check_pytorch(const std::optional<std::string>& version) {
 bool is_of_bitsandbytes(const std::optional<std::string>& optimizer) {
   return optimizer && std::any_of(bitsandbytes_optimizers.begin(), bitsandbytes_optimizers.end(),
                                   [&](const auto& row) { return row.first == *optimizer; });
+}
+
+void check_optimizer(const std::string& name) {
+  std::vector<std::string_view> known;
+  for (const auto& row : optimizers) known.push_back(row.first);
+  for (const auto& row : bitsandbytes_optimizers) known.push_back(row.first);
+  if (std::ranges::find(known, name) != known.end()) return;
+  throw Error({.where = "--optimizer",
+               .what = fmt::format("\"{}\" is none of {}", name, fmt::join(known, ", ")),
+               .way_out = "choose the one whose states are most like it"});
 }
 
 void PytorchOptions::refuse_under_native() const {

@@ -29,6 +29,8 @@ struct PytorchOptions {
 
 /// "adamw_8bit", "paged_adamw_32bit", ...: of PyTorch's runtimes alone.
 bool is_of_bitsandbytes(const std::optional<std::string>& optimizer);
+/// Throws Error, naming all, for what is no optimizer of PyTorch's runtimes.
+void check_optimizer(const std::string& name);
 
 /// Throws Error unless the operators of PyTorch `version` are known; absent: the known one.
 void check_pytorch(const std::optional<std::string>& version);

@@ -201,6 +201,7 @@ class Setup {
     else if (mixed())
       setup_.trainable_dtype = Dtype::float32;
     setup_.made_on = Device::cpu;
+    setup_.saves_shards = plugin.state_dict_type == "SHARDED_STATE_DICT";
     if (plugin.offload_params) setup_.loop.optimizer.implementation = OptimizerImplementation::loop;
     plugin.is_version(1) ? to_fsdp1(plugin) : to_fsdp2(plugin);
   }

@@ -132,6 +132,51 @@ TEST_F(Tools, PeftsExampleTakesWhatItTook) {
   }
 }
 
+Json memory_of(const Json& phases, const std::string& name) {
+  const auto phase = std::ranges::find_if(
+      phases, [&](const Json& each) { return each["phase"].get<std::string>() == name; });
+  return phase == phases.end() ? Json() : (*phase)["memory"];
+}
+
+// What the Trainer's phases took, recorded: tests/data/trainer_phases.
+TEST_F(Tools, ThePhasesOfTheTrainerTakeWhatTheyTook) {
+  std::ifstream stream(source_root / "tests/data/trainer_phases/steps.json");
+  const Json recorded = Json::parse(stream);
+  workplace_.write("config.json", recorded["config"].dump());
+  workplace_.write("run.sh",
+                   "python train.py --output_dir out --per_device_train_batch_size 2 "
+                   "--per_device_eval_batch_size 2 --bf16\n");
+  for (const Json& row : recorded["rows"]) {
+    const auto name = row["name"].get<std::string>(), kind = row["kind"].get<std::string>();
+    std::string options = "--phases --seq 128 --base-dtype bfloat16 --training-arguments run.sh";
+    if (row.contains("accelerate")) {
+      workplace_.write("accelerate.yaml", row["accelerate"].get<std::string>());
+      options += " --accelerate accelerate.yaml";
+    } else {
+      options += " --world 1";
+    }
+    if (kind != "full") options += " --peft r=8,alpha=16,targets=all-linear";
+    if (kind == "qlora")
+      options +=
+          " --trainable-dtype bfloat16"
+          " --quantization nf4,double,compute=bfloat16,storage=bfloat16";
+    const Json phases = answer(options)["phases"];
+    for (const char* phase : {"train", "evaluate", "save", "save_optimizer", "resume"}) {
+      const Json memory = memory_of(phases, phase);
+      // What saves nothing is no phase. PEFT loads adapters of bfloat16 as float32.
+      const bool resumes = std::string(phase) == "resume";
+      if (memory.is_null() || !row.contains(phase) || (resumes && kind == "qlora")) continue;
+      const auto error = [&](const char* predicted, const char* of) {
+        return std::abs(memory[predicted].get<double>() / row[phase][of].get<double>() - 1);
+      };
+      EXPECT_LT(error("peak_allocated_bytes", "allocated"), resumes ? 0.005 : 0.0002)
+          << name << " " << phase;
+      EXPECT_LT(error("peak_reserved_bytes", "reserved"), resumes ? 0.03 : 0.0002)
+          << name << " " << phase;
+    }
+  }
+}
+
 // Small enough that reentrant checkpoints and others differ in the highest memory.
 constexpr const char* small_llama =
     R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 256,

@@ -324,7 +324,10 @@ void check_bounds(const TrainingSettings& loop, std::size_t parameters) {
                  .way_out = "give what one rank has in one micro-batch"});
 }
 
+/// Nor does DeepSpeed ask under ZeRO-3, which takes parameters and buffers by itself.
 bool keeps_parameters(const RuntimeSetup& runtime) {
+  const auto* zero = std::get_if<DeepSpeedSetup>(&runtime);
+  if (zero != nullptr && zero->settings.stage == 3) return false;
   const auto* fsdp1 = std::get_if<Fsdp1Setup>(&runtime);
   return !std::holds_alternative<Fsdp2Setup>(runtime) &&
          (fsdp1 == nullptr || fsdp1->options.use_original_parameters);
