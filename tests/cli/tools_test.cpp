@@ -117,7 +117,11 @@ TEST_F(Tools, PeftsExampleTakesWhatItTook) {
     workplace_.write("run.sh", row["file"].get<std::string>());
     std::string options = "--phases --config run.sh --world " + row["world"].dump();
     if (row.contains("accelerate")) {
-      workplace_.write("accelerate.yaml", row["accelerate"].get<std::string>());
+      // train.py asks for FULL_STATE_DICT before it saves.
+      auto file = row["accelerate"].get<std::string>();
+      if (const auto at = file.find("SHARDED_STATE"); at != std::string::npos)
+        file.replace(at, std::string("SHARDED").size(), "FULL");
+      workplace_.write("accelerate.yaml", file);
       options += " --accelerate accelerate.yaml";
     }
     const Json got = answer(options);
