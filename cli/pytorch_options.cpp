@@ -1,12 +1,14 @@
 #include "cli/pytorch_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "cli/refused_option.h"
 #include "core/base/error.h"
@@ -245,6 +247,7 @@ void apply_layers(const PytorchOptions& options, const Model& model, eager::Trai
 void apply_optimizer(const PytorchOptions& options, const JobOptions& given, const Job& job,
                      eager::TrainingSetup& setup) {
   eager::OptimizerSettings& optimizer = setup.loop.optimizer;
+  setup.loop.groups_by_decay = options.by_trainer;
   if (is_of_bitsandbytes(given.optimizer)) {
     planner::set_optimizer(job.optimizer, OptimizerRule::adamw, optimizer);
     optimizer.bitsandbytes = chosen(bitsandbytes_optimizers, *given.optimizer, "--optimizer");
@@ -427,16 +430,17 @@ std::string pytorch_optimizer_names() {
   return names;
 }
 
-void check_optimizer_name(const std::optional<std::string>& name) {
-  const auto is_named = [&](const auto& row) { return row.first == *name; };
-  if (!name || std::ranges::any_of(optimizers, is_named) || is_of_bitsandbytes(name)) return;
-  throw Error({.where = "--optimizer",
-               .what = fmt::format("\"{}\" is none of {}", *name, pytorch_optimizer_names())});
-}
-
 bool is_of_bitsandbytes(const std::optional<std::string>& optimizer) {
   return optimizer && std::any_of(bitsandbytes_optimizers.begin(), bitsandbytes_optimizers.end(),
                                   [&](const auto& row) { return row.first == *optimizer; });
+}
+
+void check_optimizer(const std::string& name) {
+  const auto is_named = [&](const auto& row) { return row.first == name; };
+  if (std::ranges::any_of(optimizers, is_named) || is_of_bitsandbytes(name)) return;
+  throw Error({.where = "--optimizer",
+               .what = fmt::format("\"{}\" is none of {}", name, pytorch_optimizer_names()),
+               .way_out = "choose the one whose states are most like it"});
 }
 
 void PytorchOptions::refuse_under_native() const {

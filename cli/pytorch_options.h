@@ -29,10 +29,10 @@ struct PytorchOptions {
 
 /// "adamw, adam, ..., rmsprop_bnb_32bit": what --optimizer takes under PyTorch's runtimes.
 std::string pytorch_optimizer_names();
-/// Throws Error for any other name.
-void check_optimizer_name(const std::optional<std::string>& name);
 /// "adamw_8bit", "paged_adamw_32bit", ...: of PyTorch's runtimes alone.
 bool is_of_bitsandbytes(const std::optional<std::string>& optimizer);
+/// Throws Error, naming all, for what is no optimizer of PyTorch's runtimes.
+void check_optimizer(const std::string& name);
 
 /// Throws Error unless the operators of PyTorch `version` are known; absent: the known one.
 void check_pytorch(const std::optional<std::string>& version);

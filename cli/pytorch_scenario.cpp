@@ -57,10 +57,9 @@ JobOptions sizes_of(const JobOptions& given) {
 
 /// What plans know of optimizers: how many states a parameter has.
 JobOptions with_planned_optimizer(JobOptions given) {
-  check_optimizer_name(given.optimizer);
-  if (given.optimizer == "adam" || given.optimizer == "adafactor" ||
-      is_of_bitsandbytes(given.optimizer))
-    given.optimizer = "adamw";
+  if (!given.optimizer) return given;
+  check_optimizer(*given.optimizer);
+  if (*given.optimizer != "sgd") given.optimizer = "adamw";
   return given;
 }
 
@@ -349,10 +348,11 @@ bool of_trl(const eager::TrainingSetup& setup) {
 /// TRL's trainers, and scripts that accelerate or the Trainer starts. Other tools name the GPU.
 bool loads_on_host(const eager::TrainingSetup& setup, const ShardingOptions& sharding) {
   if (setup.fine_tuning && setup.fine_tuning->quantization) return false;
-  if (std::holds_alternative<eager::PlainSetup>(setup.runtime)) return sharding.loads_on_host;
+  const bool script = (sharding.accelerate || sharding.training_arguments) && !sharding.recipe;
+  if (std::holds_alternative<eager::PlainSetup>(setup.runtime))
+    return sharding.loads_on_host || (script && setup.fine_tuning);
   if (!std::holds_alternative<eager::ddp::Options>(setup.runtime) || !setup.fine_tuning)
     return false;
-  const bool script = (sharding.accelerate || sharding.training_arguments) && !sharding.recipe;
   return script || of_trl(setup);
 }
 

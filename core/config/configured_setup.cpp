@@ -196,11 +196,12 @@ class Setup {
     if (plugin.activation_checkpointing_offload)
       throw not_modelled("fsdp_activation_checkpointing_offload",
                          "moving checkpoints to the host's memory", "set it to false");
-    if (workers_.casts_frozen_weights())
+    if (workers_.casts_frozen_weights() || (plugin.is_version(1) && mixed()))
       setup_.dtype_of_shards = Dtype::float32;
     else if (mixed())
       setup_.trainable_dtype = Dtype::float32;
     setup_.made_on = Device::cpu;
+    setup_.saves_shards = plugin.state_dict_type == "SHARDED_STATE_DICT";
     if (plugin.offload_params) setup_.loop.optimizer.implementation = OptimizerImplementation::loop;
     plugin.is_version(1) ? to_fsdp1(plugin) : to_fsdp2(plugin);
   }

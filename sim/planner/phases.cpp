@@ -36,6 +36,13 @@ struct SavedState {
   eager::Like kind;
 };
 
+struct SavedStates {
+  std::vector<SavedState> tensors;
+  Bytes file;                        ///< this rank's part, under ZeRO with its masters
+  Bytes whole;                       ///< what FSDP gathered
+  std::int64_t largest_trained = 0;  ///< elements of the largest parameter that trains
+};
+
 class Phases {
  public:
   Phases(const PytorchTraining& training, const Model& model, const JsonValue& config,
@@ -56,10 +63,11 @@ class Phases {
     try {
       set_up();
       train();
-      const std::vector<SavedState> states = saved_states();
+      SavedStates states = saved_states();
       evaluate();
-      if (save()) save_optimizer();
-      if (!states.empty()) {
+      const bool saves = save();
+      if (saves) states.whole = save_optimizer();
+      if (saves && !setup_.loop.zero_redundancy) {
         Phases next(training_, model_, config_, profile_, eval_batch_);
         phases_.push_back(next.resumed(states));
       }
@@ -140,35 +148,43 @@ class Phases {
     eager::set_training(run_->model().module(), true);
   }
 
-  /// 0: no DeepSpeed.
-  int zero_stage() const {
-    const auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup_.runtime);
-    return zero == nullptr ? 0 : zero->settings.stage;
+  const DeepSpeedSettings* zero() const {
+    const auto* setup = std::get_if<eager::DeepSpeedSetup>(&setup_.runtime);
+    return setup == nullptr ? nullptr : &setup->settings;
+  }
+  bool by_zero3() const { return zero() != nullptr && zero()->stage == 3; }
+  bool by_fsdp1() const { return std::holds_alternative<eager::Fsdp1Setup>(setup_.runtime); }
+  bool by_fsdp2() const { return std::holds_alternative<eager::Fsdp2Setup>(setup_.runtime); }
+  bool by_fsdp() const { return by_fsdp1() || by_fsdp2(); }
+  bool has_adapter() const { return setup_.fine_tuning && setup_.fine_tuning->adapter; }
+  bool saves_shards() const { return by_fsdp() && setup_.saves_shards; }
+
+  Bytes whole_state_on_host(bool trainable_only) {
+    Bytes host;
+    for (const auto& [name, tensor] : eager::whole_state_dict(
+             play_.session(), *run_, {.cpu_offload = true, .trainable_only = trainable_only}))
+      host += bytes_on_host(tensor);
+    // FSDP1 moves a unit to the host, then makes copies of its parameters there.
+    return host + run_->model().largest_unit(false);
   }
 
-  /// Whether the library saves the model: what it refuses is no phase.
+  /// Trainer.save_model; whether the library saves at all: what it refuses is no phase. Source:
+  /// transformers 5.24 trainer.py; accelerate 1.15 accelerator.py, get_state_dict; deepspeed 0.19.8
+  /// runtime/engine.py.
   bool save() try {
+    if (saves_shards()) return true;  // only with the optimizer
     begin("save");
-    const bool adapter = setup_.fine_tuning && setup_.fine_tuning->adapter;
-    const bool gathers = std::holds_alternative<eager::Fsdp1Setup>(setup_.runtime) ||
-                         std::holds_alternative<eager::Fsdp2Setup>(setup_.runtime) ||
-                         zero_stage() > 0;
     Bytes host;
-    if (adapter && !gathers) {
+    if (has_adapter() && !by_fsdp() && zero() == nullptr) {
       // PeftModel.save_pretrained takes the adapter alone.
       for (const SafetensorsTensor& tensor : eager::adapter_tensors(play_.session(), *run_))
         host += bytes_of(tensor.elements(), tensor.dtype);
+    } else if (by_zero3() && !has_adapter() && !zero()->gathers_on_save) {
+      host = largest_state() * ranks_;  // save_checkpoint, as with the optimizer
     } else {
-      // What is sharded is gathered whole before. Under FSDP1 PEFT takes the adapter out of the
-      // whole model's state. Source: accelerate 1.15 fsdp_utils.py, _get_model_state_dict.
-      const bool drops_frozen =
-          adapter &&
-          (std::holds_alternative<eager::Fsdp2Setup>(setup_.runtime) || zero_stage() == 3);
-      for (const auto& [name, tensor] : eager::full_state_dict(
-               play_.session(), *run_, {.cpu_offload = true, .trainable_only = drops_frozen}))
-        host += bytes_on_host(tensor);
-      // Trainer.save_model asks every rank for the state, which it clones.
-      if (zero_stage() == 1 || zero_stage() == 2) host = host * ranks_;
+      host = whole_state_on_host(has_adapter() && by_zero3());
+      // Every rank is asked for the state, which it clones.
+      if (zero() != nullptr && zero()->stage < 3) host = host * ranks_;
     }
     end("save", host);
     return true;
@@ -176,61 +192,118 @@ class Phases {
     return false;
   }
 
-  /// What save_fsdp_optimizer gathers for FULL_STATE_DICT. Source: accelerate 1.15 fsdp_utils.py.
-  void save_optimizer() try {
+  /// Trainer._save_optimizer_and_scheduler, which saves FSDP's model once more. What of the states
+  /// was gathered.
+  Bytes save_optimizer() try {
     begin("save_optimizer");
-    const std::optional<eager::Tensors> state =
-        run_->model().full_optimizer_state(play_.session(), run_->loop().optimizer(), true);
-    if (!state) return;
-    Bytes host;
-    for (const eager::Tensor& tensor : *state) host += bytes_on_host(tensor);
+    Bytes host, states;
+    eager::ParallelModel& model = run_->model();
+    if (saves_shards()) {
+      host = model.save_shards(play_.session(), run_->loop().optimizer(), has_adapter()) * ranks_;
+    } else if (by_fsdp()) {
+      host = whole_state_on_host(has_adapter() && by_fsdp2());
+      if (const auto state =
+              model.full_optimizer_state(play_.session(), run_->loop().optimizer(), true)) {
+        for (const eager::Tensor& tensor : *state) states += bytes_on_host(tensor);
+        host = std::max(host, states);
+      }
+    } else {
+      // torch.save brings one tensor after the other to the host.
+      host = zero() == nullptr ? largest_state() : largest_state() * ranks_;
+    }
     end("save_optimizer", host);
+    return states;
   } catch (const Refusal&) {
+    return {};
   }
 
   bool uses_bitsandbytes() const { return setup_.loop.optimizer.bitsandbytes.has_value(); }
 
-  /// What optimizer.pt holds; nothing where every rank keeps a part, which is gathered and dealt
-  /// out again in other ways.
-  std::vector<SavedState> saved_states() const {
-    const bool whole = std::holds_alternative<eager::PlainSetup>(setup_.runtime) ||
-                       std::holds_alternative<eager::ddp::Options>(setup_.runtime);
-    std::vector<SavedState> states;
-    if (!whole || setup_.loop.zero_redundancy) return states;
+  /// What this rank's part of the optimizer's file is: states, and under ZeRO masters.
+  eager::Tensors states_in_file() const {
+    eager::Tensors tensors = run_->loop().optimizer_states();
+    if (const eager::ModelEngine* engine = run_->model().engine()) {
+      tensors.clear();
+      for (const eager::HeldTensor& held : engine->held())
+        if (held.category == MemoryCategory::optimizer_states) tensors.push_back(held.tensor);
+    }
+    return tensors;
+  }
+
+  Bytes largest_state() const {
+    Bytes largest;
+    for (const eager::Tensor& tensor : states_in_file())
+      largest = std::max(largest, tensor.bytes());
+    return largest;
+  }
+
+  SavedStates saved_states() const {
+    SavedStates states;
+    // FSDP1's optimizer has no states yet into which shards could be read: it begins anew.
+    if (setup_.loop.zero_redundancy || (by_fsdp1() && saves_shards())) return states;
     for (const eager::Tensor& tensor : run_->loop().optimizer_states())
-      states.push_back({tensor.sizes(), eager::like(tensor)});
+      states.tensors.push_back({tensor.sizes(), eager::like(tensor)});
+    for (const eager::Tensor& tensor : states_in_file()) states.file += tensor.bytes();
+    for (const Parameter& parameter : model_.parameters)
+      if (parameter.trainable)
+        states.largest_trained = std::max(states.largest_trained, parameter.elements());
     return states;
   }
 
-  /// Another process that goes on from the checkpoint: torch.load of the optimizer's file, on the
-  /// host with one rank and on the device with several, and load_state_dict, before the first step.
+  /// Another process that goes on from the checkpoint, before its first step.
+  /// torch.load of the optimizer's file: on the host with one rank, on the device under DDP.
   /// bitsandbytes copies all of it first, and what was paged lies on the device from then on.
-  /// Source: transformers 5.24 trainer.py, _load_optimizer_and_scheduler; torch 2.15
-  /// optim/optimizer.py; bitsandbytes 0.50 optim/optimizer.py, Optimizer8bit.load_state_dict.
-  PhaseMemory resumed(const std::vector<SavedState>& states) {
+  /// FSDP2's states are made, and the loaded ones come beside them. FSDP1 deals out one unit after
+  /// the other. Source: transformers 5.24 trainer.py, _load_optimizer_and_scheduler; accelerate
+  /// 1.15 fsdp_utils.py, load_fsdp_optimizer; torch 2.15 optim/optimizer.py,
+  /// distributed/checkpoint/state_dict.py, fsdp/_optim_utils.py; bitsandbytes 0.50
+  /// optim/optimizer.py, Optimizer8bit.load_state_dict.
+  PhaseMemory resumed(const SavedStates& states) {
     try {
       set_up();
       begin("resume");
+      eager::Session& s = play_.session();
+      run_->model().load_state(s, saves_shards());
       const bool on_device = setup_.world > 1;
-      Bytes whole, largest;
-      for (const SavedState& state : states) {
-        const Bytes bytes = bytes_of(state.sizes.product(), state.kind.dtype);
-        whole += bytes;
-        largest = std::max(largest, bytes);
-      }
-      const int copies = uses_bitsandbytes() ? 2 : 1;
+      const bool as_they_lie = by_fsdp() || zero() != nullptr;
+      const int copies = uses_bitsandbytes() || by_fsdp2() ? 2 : 1;
+      eager::Tensor whole = one_state_whole(states);
       std::vector<eager::Tensors> held(static_cast<std::size_t>(on_device ? copies : 1));
-      for (eager::Tensors& copy : held)
-        for (const SavedState& state : states)
-          if (on_device || !state.sizes.empty())
-            copy.push_back(eager::empty(play_.session(), state.sizes,
-                                        {state.kind.dtype, play_.session().settings.device}));
+      for (eager::Tensors& copy : held) {
+        for (const SavedState& state : states.tensors)
+          if ((on_device || !state.sizes.empty()) &&
+              !(as_they_lie && state.kind.device == eager::Device::cpu))
+            copy.push_back(eager::empty(s, state.sizes, {state.kind.dtype, s.settings.device}));
+        whole.reset();
+      }
       held.erase(held.begin(), held.end() - 1);
-      end("resume", on_device ? largest * ranks_ : whole * copies);
+      end("resume", host_of_resume(states, copies));
     } catch (const MemoryPlay::OutOfMemoryStop&) {
       end("resume", {}, false);
     }
     return phases_.back();
+  }
+
+  /// One of the optimizer's states, which FSDP has on the device while it deals it out.
+  eager::Tensor one_state_whole(const SavedStates& states) {
+    if (!by_fsdp() || saves_shards() || states.tensors.empty()) return {};
+    const Bytes bytes = by_fsdp1() ? run_->model().largest_unit(true)
+                                   : bytes_of(states.largest_trained, Dtype::float32);
+    eager::Session& s = play_.session();
+    return eager::empty(s, {bytes.count}, {Dtype::uint8, s.settings.device});
+  }
+
+  Bytes host_of_resume(const SavedStates& states, int copies) const {
+    const Bytes model = parameter_bytes(model_);
+    if (setup_.world == 1) return states.file * copies;
+    if (zero() != nullptr || saves_shards()) return states.file * ranks_;
+    // Each rank reads the model's file.
+    if (by_fsdp1()) return std::max(model * ranks_, states.whole);
+    if (by_fsdp2()) return states.whole + states.file * ranks_;
+    Bytes largest;  // map_location is the device
+    for (const SavedState& state : states.tensors)
+      largest = std::max(largest, bytes_of(state.sizes.product(), state.kind.dtype));
+    return has_adapter() ? largest * ranks_ : std::max(model, largest) * ranks_;
   }
 
   const PytorchTraining& training_;

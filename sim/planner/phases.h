@@ -9,7 +9,7 @@
 namespace shardscope::planner {
 
 struct PhaseMemory {
-  /// "load", "adapter", "wrap", "evaluate", "save", "save_optimizer", "resume"
+  /// "load", "adapter", "wrap", "train", "evaluate", "save", "save_optimizer", "resume"
   std::string phase;
   Bytes peak_allocated, peak_active, peak_reserved;  ///< inside it
   Bytes allocated, reserved;                         ///< after it
@@ -18,12 +18,11 @@ struct PhaseMemory {
   bool operator==(const PhaseMemory&) const = default;
 };
 
-/// The phases in their order: the model is loaded, gets adapters, is wrapped, trains two steps
-/// (which are not listed), is evaluated with labels and its logits kept, and its whole state is
-/// gathered on rank 0's host, unless the library refuses that (FSDP1's NO_SHARD). Last, on one
-/// device and under DDP, another process has loaded the optimizer's file to go on. `ranks_per_node`
-/// share a host. ZeRO-3 saves 16-bit weights (stage3_gather_16bit_weights_on_model_save). Blocks
-/// that another stream used count as free at once, so that reserved bytes are a lower bound.
+/// The phases in their order: the model is loaded, gets adapters, is wrapped, trains two steps, is
+/// evaluated with labels and its logits kept, and is saved as transformers' Trainer saves it, unless
+/// the library refuses that (FSDP1's NO_SHARD): the model, then the optimizer. Last, another process
+/// has loaded both to go on. Where shards of FSDP are saved, the model goes with the optimizer.
+/// Blocks that another stream used count as free at once, so that reserved bytes are a lower bound.
 /// `eval_batch`: sequences, or pairs, of an evaluation's micro-batch; 0: as many as in training.
 std::vector<PhaseMemory> phases_of(const PytorchTraining& training, const Model& model,
                                    const JsonValue& config, const HardwareProfile& profile,

@@ -12,8 +12,9 @@ namespace shardscope {
 struct RecordedStep {
   JsonValue json;
   std::string name() const { return json.at("name").string(); }
+  bool flag(const char* key) const { return json.at(key).integer() != 0; }
   /// Missing: 0.
-  bool flag(const char* key) const {
+  bool optional_flag(const char* key) const {
     const auto value = json.find(key);
     return value && value->integer() != 0;
   }

@@ -83,7 +83,7 @@ class Step {
     tuning.adapter = LoraConfig{.rank = case_.json.at("rank").integer(),
                                 .dropout = prefers() ? 0 : 0.05,
                                 .all_linear = true};
-    tuning.adapter->dora = case_.flag("dora");
+    tuning.adapter->dora = case_.optional_flag("dora");
     if (case_.flag("four_bits")) {
       tuning.quantization = Quantization{.compute_dtype = dtype_};
       tuning.trainable_dtype = Dtype::bfloat16;
@@ -107,7 +107,7 @@ class Step {
     eager::TrainingSettings& loop = setup_.loop;
     loop.batch = case_.json.at("batch").integer();
     loop.length = case_.json.at("length").integer();
-    loop.flattens = setup_.model.packed = case_.flag("packing");
+    loop.flattens = setup_.model.packed = case_.optional_flag("packing");
     loop.prompt = trainer_ == "sft" ? 0 : case_.json.at("prompt").integer();
     loop.micro_batches = static_cast<int>(case_.json.at("micro_batches").integer());
     loop.clips = true;

@@ -64,13 +64,14 @@ constexpr std::array<std::pair<std::string_view, Elements>, 9> element_keys{{
     {"zero_hpz_partition_size", &DeepSpeedSettings::hpz_partition_size},
 }};
 
-constexpr std::array<std::pair<std::string_view, Flag>, 9> flag_keys{{
+constexpr std::array<std::pair<std::string_view, Flag>, 10> flag_keys{{
     {"overlap_comm", &DeepSpeedSettings::overlap_comm},
     {"contiguous_gradients", &DeepSpeedSettings::contiguous_gradients},
     {"reduce_scatter", &DeepSpeedSettings::reduce_scatter},
     {"round_robin_gradients", &DeepSpeedSettings::round_robin_gradients},
     {"use_multi_rank_bucket_allreduce", &DeepSpeedSettings::multi_rank_all_reduce},
     {"parameter_alignment", &DeepSpeedSettings::parameter_alignment},
+    {"stage3_gather_16bit_weights_on_model_save", &DeepSpeedSettings::gathers_on_save},
     {"zero_quantized_weights", &DeepSpeedSettings::quantized_weights},
     {"zero_quantized_nontrainable_weights", &DeepSpeedSettings::quantized_nontrainable_weights},
     {"zero_quantized_gradients", &DeepSpeedSettings::quantized_gradients},

@@ -130,6 +130,10 @@ std::vector<std::pair<std::string, Tensor>> Engine::consolidated(bool trainable_
       if (saved.insert(i).second)
         state.emplace_back(parameters_[i].name, to(s_, parameter, {.device = Device::cpu}));
     }
+    for (const Module::NamedTensor& buffer : module->buffers)
+      if (rank_ == 0 && buffer.tensor && buffer.persistent)
+        state.emplace_back(module->name + "." + buffer.name,
+                           to(s_, buffer.tensor, {.device = Device::cpu}));
     optimizer_->partition(own);
   }
   optimizer_->end_saving();

@@ -42,6 +42,7 @@ struct DeepSpeedSettings {
   std::int64_t max_live_elements = 1'000'000'000;
   std::int64_t max_reuse_elements = 1'000'000'000;
   std::int64_t sub_group_elements = 1'000'000'000;
+  bool gathers_on_save = false;  ///< stage3_gather_16bit_weights_on_model_save
 
   // ZeRO++.
   std::int64_t hpz_partition_size = 1;  ///< ranks that share a second copy of the parameters

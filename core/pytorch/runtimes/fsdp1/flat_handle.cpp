@@ -118,6 +118,11 @@ void FlatHandle::init_attributes(Session& s) {
   free_storage(full_precision_padded_);
 }
 
+void FlatHandle::cast(Session& s, Dtype dtype) {
+  flat_.set_data(to(s, flat_, dtype));
+  original_dtype_ = dtype;
+}
+
 bool FlatHandle::reshards_after_forward() const {
   return unit_.plan.strategy == ShardingStrategy::full_shard ||
          unit_.plan.strategy == ShardingStrategy::hybrid_shard;

@@ -89,6 +89,8 @@ class FlatHandle {
   void write_back_to_local_shard(Session& s, bool gradient_too);
   /// The part of a flat tensor that this rank holds, without padding.
   Tensor unpadded_shard(Session& s, const Tensor& flat) const;
+  /// Before the first forward: flat_param.data = flat_param.to(dtype), and _orig_param_dtype.
+  void cast(Session& s, Dtype dtype);
   /// flat_param.data = flat_param.to(device).
   void move_to(Session& s, Device device, bool non_blocking);
 

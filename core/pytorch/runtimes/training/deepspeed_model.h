@@ -16,7 +16,8 @@ class DeepSpeedModel final : public ParallelModel, private ModelEngine {
  public:
   /// `groups` must outlive the model.
   DeepSpeedModel(Session& s, std::shared_ptr<Module> module, ProcessGroups& groups,
-                 const DeepSpeedSettings& settings, const OptimizerSettings& optimizer);
+                 const DeepSpeedSettings& settings, const OptimizerSettings& optimizer,
+                 bool groups_by_decay = false);
 
   Module& module() override { return *module_; }
   Tensors parameters() override { return {}; }

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <algorithm>
+
 #include "core/pytorch/runtimes/fsdp1/clip.h"
 #include "core/pytorch/runtimes/fsdp1/optimizer_state.h"
 #include "core/pytorch/runtimes/fsdp1/state_dict.h"
@@ -39,6 +41,39 @@ std::optional<Tensors> Fsdp1Model::full_optimizer_state(Session& s,
   Tensors tensors;
   for (fsdp1::StateEntry& entry : dict) tensors.push_back(std::move(entry.tensor));
   return tensors;
+}
+
+/// PEFT takes the adapter out of the whole state, so that what is frozen is in it.
+Bytes Fsdp1Model::save_shards(Session& s, const ParameterOptimizer& optimizer, bool) {
+  const auto bytes_of = [](const fsdp1::StateDict& dict) {
+    Bytes sum;
+    for (const fsdp1::StateEntry& entry : dict)
+      if (entry.tensor) sum += entry.tensor.bytes();
+    return sum;
+  };
+  const Bytes model = bytes_of(fsdp1::state_dict(
+      s, sharded_, {.type = fsdp1::StateDictType::sharded, .offload_to_cpu = true}));
+  const Bytes states = bytes_of(fsdp1::optimizer_state_dict(
+      s, sharded_, optimizer, {.sharded = true, .offload_to_cpu = true}));
+  return std::max(model, states);
+}
+
+void Fsdp1Model::load_state(Session& s, bool shards) {
+  const auto type = shards ? fsdp1::StateDictType::sharded : fsdp1::StateDictType::full;
+  // Shards are read into the state that the model has.
+  const fsdp1::StateDict state =
+      shards ? fsdp1::state_dict(s, sharded_, {.type = type, .offload_to_cpu = true})
+             : fsdp1::StateDict();
+  fsdp1::load_state_dict(s, sharded_, state, type);
+}
+
+Bytes Fsdp1Model::largest_unit(bool trains) const {
+  Bytes largest;
+  for (const auto& unit : sharded_.units())
+    if (unit->handle && (!trains || unit->handle->flat().requires_grad()))
+      largest = std::max(
+          largest, bytes_of(unit->handle->unpadded_elements(), unit->handle->original_dtype()));
+  return largest;
 }
 
 }  // namespace shardscope::eager

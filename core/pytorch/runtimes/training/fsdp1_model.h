@@ -21,6 +21,9 @@ class Fsdp1Model final : public ParallelModel {
   NamedTensors full_state_dict(Session& s, const FullStateDict& wanted) override;
   std::optional<Tensors> full_optimizer_state(Session& s, const ParameterOptimizer& optimizer,
                                               bool cpu_offload) override;
+  Bytes save_shards(Session& s, const ParameterOptimizer& optimizer, bool trainable_only) override;
+  void load_state(Session& s, bool shards) override;
+  Bytes largest_unit(bool trains) const override;
   fsdp1::FullySharded& sharded() { return sharded_; }
 
  private:

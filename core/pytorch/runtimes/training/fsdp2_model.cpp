@@ -1,5 +1,6 @@
 #include "core/pytorch/runtimes/training/fsdp2_model.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/pytorch/runtimes/fsdp2/clip_grad_norm.h"
@@ -42,6 +43,19 @@ std::optional<Tensors> Fsdp2Model::full_optimizer_state(Session& s,
   const NoGrad no_grad(s);
   return fsdp2::get_optimizer_state_dict(s, sharded_, *module_, optimizer,
                                          {.full_state_dict = true, .cpu_offload = cpu_offload});
+}
+
+/// Shards stay on the device until their file is written, one after the other.
+Bytes Fsdp2Model::save_shards(Session& s, const ParameterOptimizer& optimizer,
+                              bool trainable_only) {
+  Bytes model, states;
+  for (const auto& entry :
+       fsdp2::get_model_state_dict(s, sharded_, *module_, {.ignore_frozen_params = trainable_only})
+           .entries)
+    model += entry.tensor.bytes();
+  for (const Tensor& state : fsdp2::get_optimizer_state_dict(s, sharded_, *module_, optimizer, {}))
+    states += state.bytes();
+  return std::max(model, states);
 }
 
 }  // namespace shardscope::eager

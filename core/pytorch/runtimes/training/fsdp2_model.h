@@ -28,6 +28,7 @@ class Fsdp2Model final : public ParallelModel {
   NamedTensors full_state_dict(Session& s, const FullStateDict& wanted) override;
   std::optional<Tensors> full_optimizer_state(Session& s, const ParameterOptimizer& optimizer,
                                               bool cpu_offload) override;
+  Bytes save_shards(Session& s, const ParameterOptimizer& optimizer, bool trainable_only) override;
   fsdp2::FullySharded& sharded() { return sharded_; }
 
  private:

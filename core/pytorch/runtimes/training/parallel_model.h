@@ -50,6 +50,16 @@ class ParallelModel {
                                                       bool /*cpu_offload*/) {
     return std::nullopt;
   }
+  /// SHARDED_STATE_DICT of the model, then of its optimizer. What this rank's host holds at most.
+  virtual Bytes save_shards(Session&, const ParameterOptimizer&, bool /*trainable_only*/) {
+    return {};
+  }
+  /// accelerate's load_fsdp_model under FSDP1, of a whole state or of shards. The values come from
+  /// the host.
+  virtual void load_state(Session&, bool /*shards*/) {}
+  /// FSDP1's largest unit, unsharded in the dtype that it is kept in; with `trains` of those whose
+  /// parameters train.
+  virtual Bytes largest_unit(bool /*trains*/) const { return {}; }
 };
 
 }  // namespace shardscope::eager

@@ -91,18 +91,27 @@ void follow_keys(Session& s, const TrainingRun& run) {
   for (const QuantizedLayers::Entry& entry : run.quantized().entries()) entry.layer->saved_state(s);
 }
 
-}  // namespace
-
-NamedTensors full_state_dict(Session& s, TrainingRun& run, const FullStateDict& wanted) {
-  const NamedTensors quantized = quantized_state(s, run);
-  if (!quantized.empty()) follow_keys(s, run);
+NamedTensors with_quantized(Session& s, TrainingRun& run, const NamedTensors& quantized,
+                            const FullStateDict& wanted) {
   NamedTensors entries = run.model().full_state_dict(s, wanted);
-  if (wanted.cpu_offload && run.groups().world().rank != 0) return {};
+  if (entries.empty()) return {};
   const NoGrad no_grad(s);
   for (const auto& [name, tensor] : quantized)
     entries.emplace_back(name,
                          wanted.cpu_offload ? to(s, tensor, {.device = Device::cpu}) : tensor);
   return entries;
+}
+
+}  // namespace
+
+NamedTensors whole_state_dict(Session& s, TrainingRun& run, const FullStateDict& wanted) {
+  return with_quantized(s, run, quantized_state(s, run), wanted);
+}
+
+NamedTensors full_state_dict(Session& s, TrainingRun& run, const FullStateDict& wanted) {
+  const NamedTensors quantized = quantized_state(s, run);
+  if (!quantized.empty()) follow_keys(s, run);
+  return with_quantized(s, run, quantized, wanted);
 }
 
 std::vector<SafetensorsTensor> adapter_tensors(Session& s, TrainingRun& run) {

@@ -16,8 +16,12 @@ void set_training(Module& root, bool on);
 /// A forward with labels without gradients, in evaluation mode: TrainingLoop::evaluated.
 Tensor evaluate(Session& s, TrainingRun& run, std::int64_t sequences = 0);
 
-/// get_model_state_dict(full_state_dict=True) of the run's model, with the state of its quantised
-/// layers. Offloaded entries are rank 0's alone.
+/// The whole state of the run's model as accelerate and DeepSpeed take it, with the state of its
+/// quantised layers where the library calls Module.state_dict. Offloaded entries of FSDP are rank
+/// 0's alone.
+NamedTensors whole_state_dict(Session& s, TrainingRun& run, const FullStateDict& wanted);
+
+/// The same by get_model_state_dict(full_state_dict=True).
 NamedTensors full_state_dict(Session& s, TrainingRun& run, const FullStateDict& wanted);
 
 /// What PeftModel.save_pretrained writes of the adapter: names, dtypes and shapes; and an embedding

@@ -67,6 +67,9 @@ struct TrainingSettings {
   bool scales_loss = false;
   bool clips = false;
   OptimizerSettings optimizer = {};
+  /// Norms and biases are a group of their own, which does not decay: Trainer.create_optimizer.
+  /// Only an engine asks, which flattens group by group.
+  bool groups_by_decay = false;
   /// A parameter is updated as soon as it has its gradient, which goes then. Needs one micro-batch
   /// and no clipping. Source: torchtune 0.6, training/memory.py, register_optim_in_bwd_hooks.
   bool steps_in_backward = false;

@@ -193,7 +193,7 @@ std::unique_ptr<ParallelModel> build(Building& b, const DeepSpeedSetup& setup) {
   if (setup.settings.offload_optimizer.device != OffloadDevice::none)
     optimizer.implementation = OptimizerImplementation::fused;
   return std::make_unique<DeepSpeedModel>(b.s, std::move(b.module), b.groups, setup.settings,
-                                          optimizer);
+                                          optimizer, b.setup.loop.groups_by_decay);
 }
 
 /// Elements of the parameters before they were cut, by name.
@@ -258,6 +258,11 @@ void cast_shards(Session& s, ParallelModel& model, Dtype dtype) {
   const NoGrad no_grad(s);
   if (auto* const fsdp2 = dynamic_cast<Fsdp2Model*>(&model))
     cast_shards(s, model.module(), dtype, fsdp2->sharded());
+  if (auto* const fsdp1 = dynamic_cast<Fsdp1Model*>(&model))
+    for (const auto& unit : fsdp1->sharded().units())
+      if (unit->handle && unit->handle->flat().requires_grad() &&
+          unit->handle->flat().dtype() != dtype)
+        unit->handle->cast(s, dtype);
 }
 
 shardscope::Model with_trainable_in(shardscope::Model model, std::optional<Dtype> dtype) {
@@ -319,7 +324,10 @@ void check_bounds(const TrainingSettings& loop, std::size_t parameters) {
                  .way_out = "give what one rank has in one micro-batch"});
 }
 
+/// Nor does DeepSpeed ask under ZeRO-3, which takes parameters and buffers by itself.
 bool keeps_parameters(const RuntimeSetup& runtime) {
+  const auto* zero = std::get_if<DeepSpeedSetup>(&runtime);
+  if (zero != nullptr && zero->settings.stage == 3) return false;
   const auto* fsdp1 = std::get_if<Fsdp1Setup>(&runtime);
   return !std::holds_alternative<Fsdp2Setup>(runtime) &&
          (fsdp1 == nullptr || fsdp1->options.use_original_parameters);

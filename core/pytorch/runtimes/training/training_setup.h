@@ -70,8 +70,11 @@ struct TrainingSetup {
   Device made_on = Device::cuda;
   /// Of a model made on meta: weights come from rank 0, one whole parameter after the other.
   bool loads_from_rank_0 = false;
-  /// FSDP2's shards become this once they are filled: model.to() of accelerate before 1.13.
+  /// Shards become this once they are filled. FSDP2: all, by model.to() of accelerate before 1.13.
+  /// FSDP1: flat parameters that train, by accelerate's prepare_model under mixed precision.
   std::optional<Dtype> dtype_of_shards = {};
+  /// Of FSDP: SHARDED_STATE_DICT, else FULL_STATE_DICT.
+  bool saves_shards = false;
   CheckpointSetup checkpointing;
   /// torchao's float8 in linear layers (float8_layers.h): plain, under DDP and under FSDP2.
   parallel::Float8Settings float8 = {};
