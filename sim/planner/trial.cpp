@@ -328,7 +328,8 @@ FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs,
     const FullSimulation result = scope == CompileScope::none
                                       ? played_fully(schedule, inputs)
                                       : played_fully(compiled(schedule, scope), inputs);
-    if (inputs.findings != nullptr) inputs.findings->keep_recording(recorded, std::move(schedule));
+    if (inputs.findings != nullptr && (result.fits || may_be_kept(recorded, inputs)))
+      inputs.findings->keep_recording(recorded, std::move(schedule));
     return result;
   } catch (const DoesNotFit& stopped) {
     return stopped.result;
