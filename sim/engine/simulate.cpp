@@ -60,23 +60,32 @@ class Run final : private ProgramPlayer::Watcher {
     return std::move(result_);
   }
 
-  Rehearsal rehearse() {
-    play_all();
+  Rehearsal rehearse(const BehindFirstStep& goes_on) {
+    play_setup();
     Rehearsal rehearsal{.reserved = {}, .out_of_memory = result_.out_of_memory.has_value()};
-    for (const SimulatedStep& step : result_.steps)
-      rehearsal.reserved = std::max(rehearsal.reserved, step.memory.peak_reserved);
+    for (const Step& step : schedule_.steps) {
+      play(step);
+      rehearsal.reserved = std::max(rehearsal.reserved, result_.steps.back().memory.peak_reserved);
+      rehearsal.out_of_memory = result_.out_of_memory.has_value();
+      const bool is_first = &step == &schedule_.steps.front();
+      if (is_first && goes_on && !goes_on(rehearsal)) break;
+    }
     return rehearsal;
   }
 
  private:
   void play_all() {
+    play_setup();
+    for (const Step& step : schedule_.steps) play(step);
+  }
+
+  void play_setup() {
     player_.play_until(schedule_.steps.empty() ? 0 : schedule_.steps.front().actions.begin);
     if (player_.failed()) note_failure("setup");
     base_ = device_.come_to_rest();
     if (!peers_.empty()) device_.meet_peers(peers_, base_);
     if (!costs_.straggling.empty()) play_unseen(schedule_.steps.front());
     in_setup_ = false;
-    for (const Step& step : schedule_.steps) play(step);
   }
 
   /// Where ranks straggle, a step begins with what the one before has left of it.
@@ -233,8 +242,8 @@ Simulation simulate(const Schedule& schedule, const HardwareProfile& profile,
 }
 
 Rehearsal rehearse(const Schedule& schedule, const HardwareProfile& profile,
-                   const AllocatorChoice& allocator) {
-  return Run(schedule, profile, allocator, {}).rehearse();
+                   const AllocatorChoice& allocator, const BehindFirstStep& goes_on) {
+  return Run(schedule, profile, allocator, {}).rehearse(goes_on);
 }
 
 }  // namespace shardscope

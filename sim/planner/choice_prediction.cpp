@@ -62,8 +62,9 @@ ChoiceFigures figures_of(const Choice& choice, const TrialInputs& inputs,
   Prediction prediction = predict(recording_of(few, inputs, stop), few, inputs, false);
   ChoiceFigures figures{.summary = std::move(prediction.summary)};
   Summary& summary = figures.summary;
+  if (!summary.out_of_memory) figures.moves = step_time_moves(prediction.schedule, inputs.profile);
+  give_back(few, inputs, std::move(prediction.schedule));
   if (summary.out_of_memory) return figures;
-  figures.moves = step_time_moves(prediction.schedule, inputs.profile);
   const StepTimeBand band = step_time_band(figures.moves);
   const double seconds = summary.step_time.seconds();
   summary.step_time_low = Duration::from_seconds(seconds * band.low_factor);

@@ -6,6 +6,7 @@
 #include <array>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "core/base/error.h"
@@ -165,26 +166,24 @@ MeshRecordings* shared_recordings(const Choice& choice, const TrialInputs& input
   return inputs.findings == nullptr ? nullptr : &inputs.findings->of_meshes();
 }
 
-std::shared_ptr<const Schedule> recorded_for_trial(const Choice& choice, const TrialInputs& inputs,
-                                                   const std::stop_token& stop) {
+/// Of the choice with its mesh, or from those of two others.
+std::shared_ptr<const Schedule> recorded_between(const Choice& choice, const TrialInputs& inputs,
+                                                 MeshRecordings& shared, std::string_view what,
+                                                 const eager::RecordedSteps& steps,
+                                                 const std::stop_token& stop) {
   const int world = choice.mesh.world();
   const auto with = [&](int shard) {
     Choice other = choice;
     other.mesh = {.replicate = world / shard, .shard = shard};
     return other;
   };
-  const auto record = [&](int shard) {
-    return schedule_of(shard == choice.mesh.shard ? choice : with(shard), inputs,
-                       trial_steps(choice), stop);
-  };
-  MeshRecordings* shared = shared_recordings(choice, inputs);
-  if (shared == nullptr) return std::make_shared<const Schedule>(record(choice.mesh.shard));
-  return shared->of({.name = fmt::format("{}; {} ranks; {} parameters", text_of(with(1)), world,
-                                         inputs.model.parameters.size()),
-                     .smallest = *smallest_alike_group(choice, inputs.model),
-                     .largest = largest_group(world),
-                     .record = record},
-                    choice.mesh.shard);
+  return shared.of(
+      {.name = fmt::format("{}; {} ranks; {} parameters; {}", text_of(with(1)), world,
+                           inputs.model.parameters.size(), what),
+       .smallest = *smallest_alike_group(choice, inputs.model),
+       .largest = largest_group(world),
+       .record = [&](int shard) { return schedule_of(with(shard), inputs, steps, stop); }},
+      choice.mesh.shard);
 }
 
 /// Of a recording of the choice, which is eager but of torchtitan; none: it runs as it is.
@@ -197,6 +196,29 @@ CompileScope left_to_compile(const Choice& choice, const TrialInputs& inputs) {
 bool may_be_kept(const Choice& choice, const TrialInputs& inputs) {
   return inputs.findings != nullptr && choice.runtime != Runtime::native && !choice.torchtitan &&
          left_to_compile(choice, inputs) == CompileScope::none;
+}
+
+/// All steps, as the allocator plays them.
+eager::RecordedSteps all_steps(const Choice& choice, const TrialInputs& inputs) {
+  return {.shapes = false, .repeats = repeats_second_step(choice, inputs)};
+}
+
+/// All steps of a choice that shares its recordings with other meshes, where the trial takes them,
+/// too.
+std::shared_ptr<const Schedule> whole_between(const Choice& choice, const TrialInputs& inputs,
+                                              const std::stop_token& stop) {
+  if (!may_be_kept(choice, inputs) || !repeats_second_step(choice, inputs)) return nullptr;
+  MeshRecordings* shared = shared_recordings(choice, inputs);
+  if (shared == nullptr) return nullptr;
+  return recorded_between(choice, inputs, *shared, "all steps", all_steps(choice, inputs), stop);
+}
+
+std::shared_ptr<const Schedule> recorded_for_trial(const Choice& choice, const TrialInputs& inputs,
+                                                   const std::stop_token& stop) {
+  if (auto whole = whole_between(choice, inputs, stop)) return whole;
+  if (MeshRecordings* shared = shared_recordings(choice, inputs))
+    return recorded_between(choice, inputs, *shared, "trial", trial_steps(choice), stop);
+  return std::make_shared<const Schedule>(schedule_of(choice, inputs, trial_steps(choice), stop));
 }
 
 Trial trial_of(const Schedule& schedule, const TrialInputs& inputs, int micro_batches) {
@@ -243,37 +265,35 @@ Trial try_out(const Choice& choice, const TrialInputs& inputs, const std::stop_t
 
 namespace {
 
-/// What is held at the highest, played on the device's memory, and whether that is all there is.
-FullSimulation played_fully(const Schedule& schedule, const TrialInputs& inputs) {
-  FullSimulation result{.outside = outside_of(schedule, inputs)};
+FullSimulation judged(const Rehearsal& rehearsal, Bytes outside, const TrialInputs& inputs) {
   const Bytes memory = inputs.profile.memory;
-  AllocatorChoice allocator{.settings = inputs.allocator};
-  if (memory > Bytes{})
-    allocator.memory = DeviceCapacity{.total = memory, .outside = result.outside};
-  const Rehearsal rehearsal = rehearse(schedule, inputs.profile, allocator);
-  result.reserved = rehearsal.reserved;
-  result.fits = !rehearsal.out_of_memory &&
-                (memory == Bytes{} || result.reserved + result.outside + inputs.margin <= memory);
-  return result;
+  const Bytes needed = rehearsal.reserved + outside + inputs.margin;
+  return {.reserved = rehearsal.reserved,
+          .outside = outside,
+          .fits = !rehearsal.out_of_memory && (memory == Bytes{} || needed <= memory)};
 }
 
-}  // namespace
+/// What is held at the highest, played on the device's memory, and whether that is all there is.
+FullSimulation played_fully(const Schedule& schedule, const TrialInputs& inputs,
+                            const BehindFirstStep& goes_on = {}) {
+  const Bytes memory = inputs.profile.memory, outside = outside_of(schedule, inputs);
+  AllocatorChoice allocator{.settings = inputs.allocator};
+  if (memory > Bytes{}) allocator.memory = DeviceCapacity{.total = memory, .outside = outside};
+  return judged(rehearse(schedule, inputs.profile, allocator, goes_on), outside, inputs);
+}
 
-namespace {
-
-/// The first step alone, and where that fits all of them. A `stop` between the two ends it.
-FullSimulation played_in_turn(Schedule& schedule, const TrialInputs& inputs,
+/// Up to the end of the first step where that does not fit. A `stop` behind it ends it, too.
+FullSimulation played_in_turn(const Schedule& schedule, const TrialInputs& inputs,
                               const std::stop_token& stop) {
-  if (schedule.steps.size() > 1 && inputs.profile.memory > Bytes{}) {
-    std::vector<Step> all = schedule.steps;
-    schedule.steps.resize(1);
-    FullSimulation first = played_fully(schedule, inputs);
-    first.is_part = true;
-    schedule.steps = std::move(all);
-    if (!first.fits) return first;
-    refuse_if_stopped(stop);
-  }
-  return played_fully(schedule, inputs);
+  if (schedule.steps.size() < 2) return played_fully(schedule, inputs);
+  bool is_part = false;
+  FullSimulation result = played_fully(schedule, inputs, [&](const Rehearsal& first) {
+    is_part = !judged(first, outside_of(schedule, inputs), inputs).fits;
+    if (!is_part) refuse_if_stopped(stop);
+    return !is_part;
+  });
+  result.is_part = is_part;
+  return result;
 }
 
 }  // namespace
@@ -288,9 +308,11 @@ FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs,
   if (may_be_kept(recorded, inputs))
     if (std::optional<Schedule> kept = inputs.findings->take_recording(recorded)) {
       const FullSimulation result = played_in_turn(*kept, inputs, stop);
-      if (result.fits) inputs.findings->keep_recording(recorded, std::move(*kept));
+      inputs.findings->keep_recording(recorded, std::move(*kept));
       return result;
     }
+  if (const auto whole = whole_between(recorded, inputs, stop))
+    return played_in_turn(*whole, inputs, stop);
   struct DoesNotFit {
     FullSimulation result;
   };
@@ -306,7 +328,7 @@ FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs,
     const FullSimulation result = scope == CompileScope::none
                                       ? played_fully(schedule, inputs)
                                       : played_fully(compiled(schedule, scope), inputs);
-    if (result.fits && inputs.findings != nullptr)
+    if (inputs.findings != nullptr && (result.fits || may_be_kept(recorded, inputs)))
       inputs.findings->keep_recording(recorded, std::move(schedule));
     return result;
   } catch (const DoesNotFit& stopped) {
@@ -320,9 +342,16 @@ Schedule recording_of(const Choice& choice, const TrialInputs& inputs, const std
     if (std::optional<Schedule> kept = inputs.findings->take_recording(choice))
       return std::move(*kept);
   if (choice.runtime == Runtime::native || choice.torchtitan) return schedule_of(choice, inputs);
+  if (listener == nullptr)
+    if (const auto whole = whole_between(choice, inputs, stop)) return *whole;
   StoppedRecording stopped(stop, listener);
   return schedule_of(pytorch_training(choice, inputs), inputs.model, inputs.config,
-                     {.repeats = repeats_second_step(choice, inputs)}, &stopped);
+                     all_steps(choice, inputs), &stopped);
+}
+
+void give_back(const Choice& choice, const TrialInputs& inputs, Schedule schedule) {
+  if (may_be_kept(choice, inputs) && shared_recordings(choice, inputs) == nullptr)
+    inputs.findings->keep_recording(choice, std::move(schedule));
 }
 
 }  // namespace shardscope::planner

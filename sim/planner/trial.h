@@ -80,7 +80,7 @@ struct FullSimulation {
   bool is_part = false;  ///< of the first step alone
   Bytes margin = {};     ///< that should stay free, where that is more than the inputs' margin
 };
-/// What the inputs' findings have as unfit is not played. Where it fits, they keep the recording.
+/// What the inputs' findings have as unfit is not played. They keep what was recorded whole.
 /// Where the first step under PyTorch does not fit, the figures are those up to its end. A `stop`
 /// ends the recording, as schedule_of's, but of pipelines, the native runtime and torchtitan.
 FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs,
@@ -91,5 +91,8 @@ FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs,
 /// ends the recording, as simulate_fully's.
 Schedule recording_of(const Choice& choice, const TrialInputs& inputs,
                       const std::stop_token& stop = {}, eager::ProgramListener* listener = nullptr);
+
+/// Lets the inputs' findings have a recording again, as `recording_of` gave it.
+void give_back(const Choice& choice, const TrialInputs& inputs, Schedule schedule);
 
 }  // namespace shardscope::planner

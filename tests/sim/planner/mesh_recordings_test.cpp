@@ -75,6 +75,22 @@ TEST_F(MeshRecording, FollowsFromTwoOtherSizes) {
   }
 }
 
+// The same of recordings whose third step is a copy of the second.
+TEST_F(MeshRecording, AllStepsFollowFromTwoOtherSizes) {
+  const auto all_steps = [&](const Choice& choice, int shard) {
+    return std::make_shared<const Schedule>(
+        schedule_of(on(choice, shard), basis_.trials, {.shapes = false, .repeats = true}));
+  };
+  for (const Choice& choice : second_copies()) {
+    SCOPED_TRACE(text_of(choice));
+    const auto derived = schedule_between({.ranks = 2, .schedule = all_steps(choice, 2)},
+                                          {.ranks = 16, .schedule = all_steps(choice, 16)}, 4);
+    ASSERT_TRUE(derived);
+    EXPECT_EQ(derived->steps.size(), 3U);
+    expect_equal(*derived, *all_steps(choice, 4));
+  }
+}
+
 // 128 elements of a norm are no equal parts of 48 ranks: there some ranks have padding.
 TEST_F(MeshRecording, NeedsEqualParts) {
   Choice choice = second_copies().front();

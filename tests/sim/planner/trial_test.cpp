@@ -187,6 +187,23 @@ TEST_P(LeftOut, RehearsedMemoryIsThatOfTheSimulation) {
   }
 }
 
+// What is told behind the first step is what it holds alone, and goes on as if nothing was asked.
+TEST_P(LeftOut, TheFirstStepIsToldAsItIsAlone) {
+  const Schedule schedule = schedule_of(choice(2), basis_.trials);
+  Schedule first = schedule;
+  first.steps.resize(1);
+  const HardwareProfile& profile = basis_.inputs.profile;
+  for (const bool goes_on : {true, false}) {
+    std::vector<Bytes> told;
+    const Rehearsal rehearsal = rehearse(schedule, profile, {}, [&](const Rehearsal& one) {
+      told.push_back(one.reserved);
+      return goes_on;
+    });
+    EXPECT_EQ(told, std::vector{rehearse(first, profile).reserved});
+    EXPECT_EQ(rehearsal.reserved, rehearse(goes_on ? schedule : first, profile).reserved);
+  }
+}
+
 // With findings a trial keeps its recording for the rehearsal. Without them each is recorded for
 // itself, the trial with fewer micro-batches.
 TEST_P(LeftOut, OneRecordingForTrialAndRehearsalSaysWhatTwoSay) {

@@ -1,8 +1,12 @@
 #include "core/pytorch/runtimes/fsdp2/fully_shard.h"
 
 #include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 #include "core/base/refusal.h"
 #include "core/pytorch/engine/copies.h"
@@ -77,16 +81,17 @@ std::vector<NamedParameter> managed_parameters(const std::vector<Module*>& modul
   return managed;
 }
 
-/// _get_param_module_infos: every place below `modules` where a parameter is registered.
-ParameterPlaces places_of(const std::vector<Module*>& modules, const Tensor& parameter) {
-  ParameterPlaces found;
-  std::set<const Module*> seen;
+/// _get_param_module_infos: by parameter every place below `modules` where it is registered.
+std::unordered_map<const TensorImpl*, ParameterPlaces> places_below(
+    const std::vector<Module*>& modules) {
+  std::unordered_map<const TensorImpl*, ParameterPlaces> found;
+  std::unordered_set<const Module*> seen;
   for (Module* root : modules)
     for (Module* module : modules_of(*root)) {
       if (!seen.insert(module).second) continue;
       for (std::size_t i = 0; i < module->parameters.size(); ++i)
-        if (module->parameters[i].tensor.is(parameter))
-          found.places.push_back({.module = module, .slot = i});
+        if (const Tensor& tensor = module->parameters[i].tensor; tensor.defined())
+          found[tensor.impl()].places.push_back({.module = module, .slot = i});
     }
   return found;
 }
@@ -171,6 +176,8 @@ std::unique_ptr<ParameterGroup> FullySharded::group_of(const std::vector<Module*
                                                        const Options& options,
                                                        std::shared_ptr<CommContext> comm) {
   const MeshInfoRef post_forward = post_forward_mesh(options.reshard_after_forward, part.mesh);
+  // Before any parameter takes the place of its original.
+  std::unordered_map<const TensorImpl*, ParameterPlaces> places = places_below(modules);
   Parameters parameters;
   for (const NamedParameter& parameter : part.parameters) {
     const Tensor& original = parameter.tensor();
@@ -186,7 +193,7 @@ std::unique_ptr<ParameterGroup> FullySharded::group_of(const std::vector<Module*
                      .way_out = "shard it along dimension 0"});
     const Tensor kept = original;
     parameters.push_back(std::make_unique<Parameter>(
-        s_, kept, places_of(modules, kept),
+        s_, kept, std::move(places.at(kept.impl())),
         Parameter::Settings{
             .mesh = part.mesh,
             .post_forward_mesh = post_forward,
