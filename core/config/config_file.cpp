@@ -189,6 +189,7 @@ ConfigKind kind_of(RecipeTool tool) {
 }
 
 ConfigKind kind_of(const std::filesystem::path& path, std::string_view text) {
+  if (python_name(path.string()).file.ends_with(".py")) return ConfigKind::torchtitan;
   if (path.extension() != ".json" && megatron::is_megatron(text)) return ConfigKind::megatron;
   if (path.extension() == ".sh")
     return kind_of(recipe_tool(recipe_value(text, path.string())).value_or(RecipeTool::ms_swift));
@@ -227,8 +228,17 @@ ConfigKind parse_config_kind(std::string_view text, std::string_view where) {
                                    text)});
 }
 
+PythonName python_name(std::string_view name) {
+  constexpr std::string_view between = ".py:";
+  const std::size_t at = name.rfind(between);
+  if (at == std::string_view::npos) return {.file = std::string(name), .function = {}};
+  return {.file = std::string(name.substr(0, at + between.size() - 1)),
+          .function = std::string(name.substr(at + between.size()))};
+}
+
 ConfigFile read_config_file(const std::filesystem::path& path, std::optional<ConfigKind> kind) {
-  ConfigFile file{.path = path, .text = read_whole(path, largest_config_bytes)};
+  ConfigFile file{.path = path,
+                  .text = read_whole(python_name(path.string()).file, largest_config_bytes)};
   file.kind = kind ? *kind : kind_of(path, file.text);
   return file;
 }
