@@ -106,6 +106,7 @@ class Expression {
   }
 
   ConfigValue compared(const ConfigValue& left, const std::string& how, const ConfigValue& right) {
+    if (left.is_dict() && right.is_null()) return how == "!=" || how == "not in";
     if (!is_known(left) || !is_known(right)) return not_known("a comparison", token().line);
     if (how == "==") return left == right;
     if (how == "!=") return !(left == right);
@@ -351,7 +352,9 @@ ConfigValue not_known(std::string text, int line) {
   return value;
 }
 
-bool is_known(const ConfigValue& value) { return value.object() == nullptr; }
+bool is_known(const ConfigValue& value) {
+  return value.object() == nullptr && !value.has(callee_key);
+}
 
 ConfigValue value_of(std::span<const Token> tokens, std::size_t& at, const Surroundings& around) {
   return Expression(tokens, at, around).whole();

@@ -28,6 +28,7 @@ struct Surroundings {
 
 /// A value that only running the code would tell. `text` is shown for it.
 ConfigValue not_known(std::string text, int line);
+/// Whether it can be told if it is true: not of what an imported function returns.
 bool is_known(const ConfigValue& value);
 
 /// Of the tokens before `end` or a ":" or "=" outside of brackets; `at` is moved behind them.

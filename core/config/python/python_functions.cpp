@@ -21,7 +21,7 @@ namespace python {
 namespace {
 
 constexpr int deepest_call = 16;
-constexpr std::int64_t most_values = 200'000;
+constexpr std::int64_t most_values = 50'000;
 
 struct Parameter {
   std::string name;
@@ -255,7 +255,7 @@ class Module {
                   fmt::format("`{}` is not followed without running Python", text_of(tokens)));
     ConfigValue value = value_at(tokens, at, frame.locals);
     if (path.size() == 1) {
-      if (value.is_dict() && is_plain(tokens, sign))
+      if (is_plain(tokens, sign))
         frame.shared.insert(path[0]);
       else
         frame.shared.erase(path[0]);
