@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/config/deepspeed/hjson.h"
 #include "core/config/megatron/arguments.h"
+#include "core/config/python/python_functions.h"
 #include "core/config/recipe/recipe.h"
 #include "core/config/values/config_value.h"
 #include "core/config/yaml/yaml_reader.h"
@@ -226,14 +227,6 @@ ConfigKind parse_config_kind(std::string_view text, std::string_view where) {
                                    "fsdp-config, trl, axolotl, llama-factory, torchtune, litgpt, "
                                    "ms-swift, torchtitan, megatron",
                                    text)});
-}
-
-PythonName python_name(std::string_view name) {
-  constexpr std::string_view between = ".py:";
-  const std::size_t at = name.rfind(between);
-  if (at == std::string_view::npos) return {.file = std::string(name), .function = {}};
-  return {.file = std::string(name.substr(0, at + between.size() - 1)),
-          .function = std::string(name.substr(at + between.size()))};
 }
 
 ConfigFile read_config_file(const std::filesystem::path& path, std::optional<ConfigKind> kind) {

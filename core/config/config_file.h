@@ -38,13 +38,6 @@ struct ConfigFile {
   std::string name() const { return path.string(); }
 };
 
-/// The file of "config_registry.py:llama3_8b", a function of a Python module, and that function's
-/// name; else the name itself, and no function. Example: "a.py" has the file "a.py".
-struct PythonName {
-  std::string file, function;
-};
-PythonName python_name(std::string_view name);
-
 /// Reads a file and, unless `kind` says so, finds out whose it is: the tool that knows most of its
 /// top-level keys. Throws Error where it cannot be read, is larger than 8 MiB or is nobody's.
 ConfigFile read_config_file(const std::filesystem::path& path,

@@ -300,6 +300,14 @@ class Module {
 }  // namespace
 }  // namespace python
 
+PythonName python_name(std::string_view name) {
+  constexpr std::string_view between = ".py:";
+  const std::size_t at = name.rfind(between);
+  if (at == std::string_view::npos) return {.file = std::string(name), .function = {}};
+  return {.file = std::string(name.substr(0, at + between.size() - 1)),
+          .function = std::string(name.substr(at + between.size()))};
+}
+
 std::vector<std::string> python_functions(std::string_view text, const std::string& file) {
   return python::Module(text, file).names();
 }

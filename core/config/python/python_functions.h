@@ -9,6 +9,13 @@
 
 namespace shardscope {
 
+/// The file of "config_registry.py:llama3_8b", a function of a Python module, and that function's
+/// name; else the name itself, and no function. Example: "a.py" has the file "a.py".
+struct PythonName {
+  std::string file, function;
+};
+PythonName python_name(std::string_view name);
+
 /// The key under which the dict of a call has the callee's name. Arguments stand under their names,
 /// those without a name under "0", "1" and so on. Example: Trainer.Config(seed=1) is
 /// {"()": "Trainer.Config", "seed": 1}.

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "core/base/error.h"
-#include "core/config/config_file.h"
+#include "core/config/python/python_functions.h"
 #include "core/config/recipe/command_line.h"
 #include "core/config/recipe/peft_example.h"
 #include "core/config/recipe/tools.h"

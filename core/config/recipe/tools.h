@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/config/config_file.h"
+#include "core/config/python/python_functions.h"
 #include "core/config/recipe/recipe.h"
 
 namespace shardscope::recipes {
