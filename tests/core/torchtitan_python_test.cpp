@@ -13,7 +13,7 @@
 #include "core/format/atomic_file.h"
 #include "tests/core/complaint.h"
 
-namespace shardscope {
+namespace shardscope::torchtitan_python {
 namespace {
 
 const std::string folder = std::string(SOURCE_ROOT) + "/tests/data/recipes/";
@@ -163,4 +163,4 @@ TEST(TorchtitanPython, WarnsOfWhatItLeavesOut) {
 }
 
 }  // namespace
-}  // namespace shardscope
+}  // namespace shardscope::torchtitan_python
