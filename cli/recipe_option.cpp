@@ -90,6 +90,7 @@ void take_loop(const Recipe::OwnLoop& loop, const JobSettings& settings) {
   if (!loop.strategy.empty()) fill_unset(job.strategy, loop.strategy);
   if (!loop.compile.empty()) fill_unset(settings.pytorch.compile, loop.compile);
   if (!loop.float8.empty()) fill_unset(settings.pytorch.float8, loop.float8);
+  if (!loop.layers.empty()) fill_unset(settings.pytorch.layers, loop.layers);
   if (!loop.pipeline_schedule.empty()) fill_unset(job.pipeline_schedule, loop.pipeline_schedule);
   if (!loop.pipeline_stages.empty()) fill_unset(job.pipeline_stages, loop.pipeline_stages);
 }
@@ -179,8 +180,9 @@ void declare_recipe_option(Command& command, ShardingOptions& options) {
   command.option("--config", options.config,
                  {"FILE",
                   "the file of TRL, axolotl, LLaMA-Factory, ms-swift, litgpt, torchtune or "
-                  "torchtitan (TOML), recognised by its keys, or a script with Megatron-LM's "
-                  "command line (simulate, plan); options override it"});
+                  "torchtitan (TOML, or FILE.py:FUNCTION of its config_registry.py), recognised by "
+                  "its keys, or a script with Megatron-LM's command line (simulate, plan); options "
+                  "override it"});
 }
 
 void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputOptions& output,
@@ -219,7 +221,13 @@ std::optional<RecipeRun> take_recipe_to_plan(const JobSettings& settings, PlaceO
   const std::optional<std::string> strategy = std::exchange(job.strategy, std::nullopt);
   const std::optional<std::string> mesh = std::exchange(job.mesh, std::nullopt);
   const std::optional<std::int64_t> batch = job.batch;
+  const std::optional<std::string> layers = settings.pytorch.layers;
   take_recipe(settings, place, output, ranks_of_a_node);
+  if (settings.pytorch.layers != layers) {
+    settings.pytorch.layers = layers;
+    sharding.recipe_notes.emplace_back(
+        "a dense Llama's layers of torchtitan's TOML, since plan does not weigh those of 0.3");
+  }
   const RecipeRun run{.file = *sharding.config,
                       .job = job,
                       .sharding = sharding,

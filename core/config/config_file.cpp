@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/config/deepspeed/hjson.h"
 #include "core/config/megatron/arguments.h"
+#include "core/config/python/python_functions.h"
 #include "core/config/recipe/recipe.h"
 #include "core/config/values/config_value.h"
 #include "core/config/yaml/yaml_reader.h"
@@ -189,6 +190,7 @@ ConfigKind kind_of(RecipeTool tool) {
 }
 
 ConfigKind kind_of(const std::filesystem::path& path, std::string_view text) {
+  if (python_name(path.string()).file.ends_with(".py")) return ConfigKind::torchtitan;
   if (path.extension() != ".json" && megatron::is_megatron(text)) return ConfigKind::megatron;
   if (path.extension() == ".sh")
     return kind_of(recipe_tool(recipe_value(text, path.string())).value_or(RecipeTool::ms_swift));
@@ -228,7 +230,8 @@ ConfigKind parse_config_kind(std::string_view text, std::string_view where) {
 }
 
 ConfigFile read_config_file(const std::filesystem::path& path, std::optional<ConfigKind> kind) {
-  ConfigFile file{.path = path, .text = read_whole(path, largest_config_bytes)};
+  ConfigFile file{.path = path,
+                  .text = read_whole(python_name(path.string()).file, largest_config_bytes)};
   file.kind = kind ? *kind : kind_of(path, file.text);
   return file;
 }

@@ -21,7 +21,7 @@ enum class ConfigKind : std::uint8_t {
   torchtune,
   litgpt,
   ms_swift,
-  torchtitan,  ///< TOML
+  torchtitan,  ///< TOML, or a function of a Python module
   megatron,    ///< the command line of Megatron-LM (core/config/megatron)
 };
 /// "accelerate", "deepspeed", "training-arguments", "fsdp-config", "trl", "axolotl",

@@ -152,6 +152,19 @@ ShardingPlan deepspeed_plan(const ConfiguredModel& model, const Workers& workers
   return plan;
 }
 
+/// Throws Error where the key divides a sequence or the model among ranks.
+void refuse_division(std::string_view key) {
+  if (key.empty()) return;
+  const std::string_view axis = key.starts_with("sequence") ? "context"
+                                : key.starts_with("tensor") ? "tensor"
+                                                            : "expert";
+  throw Error({.where = std::string(key),
+               .what = "ranks that share a sequence or a model are not predicted under DeepSpeed",
+               .way_out = fmt::format("set it to 1; --runtime megatron and torchtitan predict such "
+                                      "ranks: --mesh {}=4",
+                                      axis)});
+}
+
 /// PEFT reads the launcher's variable, whatever the policy is; the Trainer alone sets none.
 std::vector<std::string> classes_for_peft(const ConfiguredModel& model, const Workers& workers) {
   const std::string given = variable(workers.environment, "FSDP_TRANSFORMER_CLS_TO_WRAP");
@@ -193,8 +206,10 @@ Fsdp2Mesh fsdp2_mesh(const Workers& workers) {
 
 DeepSpeedSettings deepspeed_settings(const ConfiguredModel& model, const Workers& workers,
                                      const ReadFile& read_file) {
-  return settings_of(
-      effective_deepspeed_config(filled_in(model, workers, read_file), workers.world, read_file));
+  const DeepSpeedConfig config =
+      effective_deepspeed_config(filled_in(model, workers, read_file), workers.world, read_file);
+  refuse_division(config.dividing_key);
+  return settings_of(config);
 }
 
 ModelWidths widths_of_model(const std::filesystem::path& folder_or_config) {

@@ -48,6 +48,20 @@ TEST(DeepSpeedConfig, ClipsAtOneByDefault) {
   EXPECT_EQ(effective("{\"train_batch_size\": 8}").values.at("gradient_clipping").number(), 1.0);
 }
 
+TEST(DeepSpeedConfig, NamesTheKeyThatDividesAModel) {
+  const auto key_of = [](std::string_view more) {
+    return effective("{\"train_micro_batch_size_per_gpu\": 1" + std::string(more) + "}")
+        .dividing_key;
+  };
+  EXPECT_EQ(key_of(""), "");
+  EXPECT_EQ(key_of(R"(, "sequence_parallel_size": 1)"), "");
+  EXPECT_EQ(key_of(R"(, "sequence_parallel_size": 4)"), "sequence_parallel_size");
+  EXPECT_EQ(key_of(R"(, "tensor_parallel": {"autotp_size": 2})"), "tensor_parallel.autotp_size");
+  EXPECT_EQ(key_of(R"(, "expert_parallel": {"autoep_size": 2})"), "");
+  EXPECT_EQ(key_of(R"(, "expert_parallel": {"enabled": true, "autoep_size": 2})"),
+            "expert_parallel.autoep_size");
+}
+
 TEST(DeepSpeedConfig, DropsAutoInsideSections) {
   EXPECT_EQ(zero_of("{\"stage\": 3, \"reduce_bucket_size\": \"auto\"}")
                 .at("reduce_bucket_size")

@@ -252,6 +252,20 @@ void add_warnings(DeepSpeedConfig& result, const ConfigValue& config) {
     result.warnings.push_back("optimizer.params.max_grad_norm is not used; set gradient_clipping");
 }
 
+bool is_above_one(const ConfigValue& size) { return size.is_number() && size.number() > 1; }
+
+/// Ulysses, AutoTP and AutoEP. Source: deepspeed 0.19.8 runtime/config.py,
+/// runtime/tensor_parallel/config.py, module_inject/auto_ep_config.py.
+std::string dividing_key_of(const ConfigValue& config) {
+  if (is_above_one(config.get("sequence_parallel_size"))) return "sequence_parallel_size";
+  if (is_above_one(config.get("tensor_parallel").get("autotp_size")))
+    return "tensor_parallel.autotp_size";
+  const ConfigValue experts = config.get("expert_parallel");
+  if (experts.get("enabled").truthy() && is_above_one(experts.get("autoep_size")))
+    return "expert_parallel.autoep_size";
+  return {};
+}
+
 /// _initialize_params, in its order: where several things are wrong, the first is what is raised.
 DeepSpeedConfig initialized(const ConfigValue& config, const ConfigValue& world) {
   DeepSpeedConfig result;
@@ -318,6 +332,7 @@ DeepSpeedConfig effective_deepspeed_config(const ConfigValue& config, std::int64
   refuse_removed_keys(read);
   const ConfigValue ranks = data_parallel_world(config, read, world);
   DeepSpeedConfig result = initialized(read, ranks);
+  result.dividing_key = dividing_key_of(read);
   const DeepSpeedBatch batch =
       completed_batch({.train = result.values.get("train_batch_size"),
                        .micro = result.values.get("train_micro_batch_size_per_gpu"),

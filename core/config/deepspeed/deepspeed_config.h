@@ -17,6 +17,8 @@ struct DeepSpeedConfig {
   /// activation_checkpointing. Sizes are elements unless the name ends in _bytes.
   ConfigValue values;
   std::vector<std::string> warnings;  ///< what DeepSpeed logs meanwhile
+  /// The first key that divides a sequence or the model among ranks; empty: none does.
+  std::string dividing_key;
 };
 
 /// DeepSpeedConfig(config) as rank 0 of `world` ranks. `config` is a dict; or text: the path of a

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/base/error.h"
+#include "core/config/python/python_functions.h"
 #include "core/config/recipe/command_line.h"
 #include "core/config/recipe/peft_example.h"
 #include "core/config/recipe/tools.h"
@@ -82,6 +83,8 @@ ConfigValue recipe_value(std::string_view text, const std::string& file) {
 }
 
 Recipe read_recipe(RecipeTool tool, std::string_view text, const std::string& file) {
+  if (const PythonName python = python_name(file); python.file.ends_with(".py"))
+    return recipes::read_torchtitan_python(text, python);
   const ConfigValue value = recipe_value(text, file);
   if (!value.is_dict())
     throw Error({.where = file,

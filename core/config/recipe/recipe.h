@@ -78,6 +78,7 @@ struct Recipe {
     std::string strategy;                            ///< as --strategy takes it
     std::string compile;                             ///< as --compile takes it
     std::string float8;                              ///< as --float8 takes it
+    std::string layers;                              ///< as --layers takes it
     std::string pipeline_schedule, pipeline_stages;  ///< as these options take them
   };
   std::optional<OwnLoop> own_loop;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
+#include "core/config/python/python_functions.h"
 #include "core/config/recipe/recipe.h"
 
 namespace shardscope::recipes {
@@ -26,5 +28,9 @@ Recipe read_ms_swift(const ConfigValue& value, const std::string& file);
 /// config/job_config.py, models/llama3/infra/parallelize.py; older names: 08e5379,
 /// config_manager.py.
 Recipe read_torchtitan(const ConfigValue& value, const std::string& file);
+/// A function that returns a Trainer.Config, the only one that can be called without arguments
+/// unless named. Source: torchtitan 0.3.0, trainer.py, config/configs.py,
+/// models/llama3/config_registry.py, components/optimizer/optimizer.py (default_adamw).
+Recipe read_torchtitan_python(std::string_view text, const PythonName& name);
 
 }  // namespace shardscope::recipes

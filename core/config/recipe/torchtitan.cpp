@@ -30,15 +30,22 @@ constexpr LeftOut left_out_of_parallelism[] = {
     {"enable_compiled_autograd", "the backward is predicted without compiled autograd"},
     {"pipeline_parallel_split_points", "layers are dealt out equally: give --pipeline-stages"},
     {"pipeline_parallel_schedule_csv", "the schedule by its name is predicted"},
+    {"enable_fsdp_symm_mem", "FSDP2's collectives are NCCL's"},
+    {"context_parallel_ptrr_mask_key", "sequences are dealt out from the front and the back"},
 };
+
+/// Backends that lead to the same collectives, and the shares of a sequence that are predicted.
+constexpr std::string_view no_bearing_in_parallelism[] = {"spmd_backend"};
 
 constexpr std::string_view no_bearing_in_model[] = {"tokenizer_path", "print_after_conversion",
                                                     "norm_type"};
 constexpr std::string_view no_bearing_in_optimizer[] = {"lr",    "eps",          "beta1",
                                                         "beta2", "weight_decay", "foreach"};
 constexpr std::string_view no_bearing_in_training[] = {
-    "dataset",       "dataset_path", "steps",        "gc_freq",  "gc_debug",          "seed",
-    "deterministic", "debug_moe",    "warmup_steps", "gc_force", "data_parallel_type"};
+    "dataset",       "dataset_path",       "steps",
+    "gc_freq",       "gc_debug",           "seed",
+    "deterministic", "debug_moe",          "warmup_steps",
+    "gc_force",      "data_parallel_type", "disable_cuda_graphs"};
 /// torchtitan's flavors, by the names of their weights on the Hub. Source: torchtitan 000204a,
 /// models/llama3/__init__.py.
 constexpr std::pair<std::string_view, std::string_view> flavors[] = {
@@ -76,9 +83,12 @@ class Moved {
 
 std::string model_of(Keys& model) {
   const std::string name = model.text("name", "llama3");
-  if (name != "llama3" && name != "llama2" && name != "qwen3")
-    throw model.error("name", fmt::format("torchtitan's model {} is not modelled", name),
-                      "llama3 is, and of qwen3 mixtures; `shardscope record` takes any model");
+  constexpr std::string_view known_names[] = {"llama3", "llama2", "qwen3", "deepseek_v3",
+                                              "gpt_oss"};
+  if (std::ranges::find(known_names, name) == std::end(known_names))
+    throw model.error(
+        "name", fmt::format("torchtitan's model {} is not modelled", name),
+        fmt::format("{} are; `shardscope record` takes any model", fmt::join(known_names, ", ")));
   const std::string flavor = model.text("flavor", "debugmodel");
   const std::string assets = model.text("hf_assets_path", "");
   if (!assets.empty()) return assets;
@@ -194,6 +204,17 @@ void read_pipeline(Moved& keys, Recipe& recipe, Recipe::OwnLoop& loop) {
     recipe.assumed.emplace_back("one step of the pipeline a step, whatever global_batch_size says");
 }
 
+/// Of torchtitan 0.3.
+void check_sequences(Keys& parallelism) {
+  if (!parallelism.flag("enable_sequence_parallel", true))
+    parallelism.warn("enable_sequence_parallel", "not-modelled",
+                     "false is not modelled: norms are predicted on parts of sequences", {});
+  const std::string balancer = parallelism.text("context_parallel_load_balancer", "headtail");
+  if (balancer != "headtail")
+    parallelism.warn("context_parallel_load_balancer", "not-modelled",
+                     fmt::format("is not modelled: {} is predicted as headtail", balancer), {});
+}
+
 void check_ring(Moved& keys) {
   constexpr std::string_view key = "context_parallel_rotate_method";
   Keys& home = keys.home_of(key);
@@ -263,7 +284,7 @@ std::string float8_of(const ConfigValue& file, Keys& model, const std::string& n
     keys.warn("enable_fsdp_float8_all_gather", "not-modelled",
               "false is not modelled: FSDP2 gathers 8-bit weights in the prediction", {});
   for (const std::string& layer : keys.names("filter_fqns"))
-    if (layer != "output")
+    if (layer != "output" && layer != "lm_head")
       keys.warn(
           "filter_fqns", "not-modelled",
           fmt::format("is not modelled for {}: all but the output layer are in float8", layer), {});
@@ -406,6 +427,7 @@ Recipe read_torchtitan(const ConfigValue& value, const std::string& file) {
   loop.mesh = mesh_of(moved);
   loop.strategy = strategy_of(moved);
   check_ring(moved);
+  check_sequences(parallelism);
   read_sizes(training, recipe, loop);
   read_pipeline(moved, recipe, loop);
   loop.precision = precision_of(training);
@@ -425,7 +447,7 @@ Recipe read_torchtitan(const ConfigValue& value, const std::string& file) {
   all.finish(left_out, no_bearing, {}, "torchtitan");
   model.finish({}, no_bearing_in_model, {}, "torchtitan");
   training.finish(left_out_of_parallelism, no_bearing_in_training, {}, "torchtitan");
-  parallelism.finish(left_out_of_parallelism, {}, {}, "torchtitan");
+  parallelism.finish(left_out_of_parallelism, no_bearing_in_parallelism, {}, "torchtitan");
   constexpr std::string_view imports[] = {"custom_import", "custom_args_module",
                                           "custom_model_path"};
   experimental.finish(left_out_of_parallelism, {}, imports, "torchtitan");

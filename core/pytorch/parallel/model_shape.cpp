@@ -195,7 +195,12 @@ LlamaShape llama_shape(const Model& model) {
   if (decoder.heads * decoder.head_dim != decoder.width)
     throw not_known(model, "has heads that do not make up its width");
   if (decoder.head.weight == decoder.token_embedding)
-    throw not_known(model, "ties its embedding and output");
+    throw Error({.where = "--model",
+                 .what = fmt::format("{} ties its embedding and output, which torchtitan's Llama "
+                                     "of 2025 has not",
+                                     model.class_name),
+                 .way_out = "give --layers torchtitan-0.3 (simulate), whose Llama may, or a "
+                            "config.json with \"tie_word_embeddings\": false"});
   return {.dim = decoder.width,
           .layers = static_cast<std::int64_t>(decoder.blocks.size()),
           .heads = decoder.heads,

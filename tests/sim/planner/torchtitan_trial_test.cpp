@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sim/engine/rehearse.h"
+#include "sim/planner/estimate.h"
 #include "sim/planner/torchtitan_pipeline.h"
 #include "sim/prediction/outside_memory.h"
 #include "tests/sim/planner/plan_of_groups.h"
@@ -65,11 +66,11 @@ TEST(RanksOfTorchtitan, NeedWhatTheirOwnStagesNeed) {
   EXPECT_EQ(compared, 12);
 }
 
-/// Without what other trials have found.
-TrialInputs alone(const TrialInputs& inputs) {
-  TrialInputs result = inputs;
-  result.findings = nullptr;
-  return result;
+/// With nothing that other trials have found.
+Trial tried_alone(const Choice& choice, TrialInputs inputs) {
+  Findings none(inputs.model, inputs.config, inputs.training);
+  inputs.findings = &none;
+  return try_torchtitan(choice, inputs);
 }
 
 // Layouts of a group are tried one after the other, with what is known of the ranks of those
@@ -88,7 +89,7 @@ TEST(TorchtitanTrials, SayTheSameWithWhatIsKnownOfRanks) {
     for (std::size_t i = 0; i < std::min<std::size_t>(6, group.size()); ++i) {
       const Choice choice = group.member(i);
       const Trial with = try_torchtitan(choice, basis.trials);
-      const Trial without = try_torchtitan(choice, alone(basis.trials));
+      const Trial without = tried_alone(choice, basis.trials);
       EXPECT_EQ(with.is_part, without.is_part) << text_of(choice);
       ++(with.is_part ? unfit : fit);
       if (with.is_part) continue;
