@@ -74,6 +74,19 @@ std::optional<eager::UnslothSettings> unsloth_of(const FineTuningOptions& option
   return eager::UnslothSettings{.xformers = *options.unsloth == "xformers"};
 }
 
+/// PEFT 0.21 with transformers 5 makes adapters of experts' parameters for these targets. Source:
+/// peft/utils/transformers_weight_conversion.py.
+bool adapts_experts(const LoraConfig& adapter, std::string_view family) {
+  constexpr std::array<std::string_view, 7> mixtures{
+      "afmoe", "deepseek_v3", "dots1", "glm4_moe", "mixtral", "olmoe", "qwen3_moe"};
+  constexpr std::array<std::string_view, 7> of_experts{"gate_proj", "up_proj", "down_proj", "gate",
+                                                       "w1",        "w2",      "w3"};
+  return std::ranges::find(mixtures, family) != mixtures.end() &&
+         (adapter.all_linear || std::ranges::any_of(adapter.targets.names, [&](const auto& name) {
+            return std::ranges::find(of_experts, name) != of_experts.end();
+          }));
+}
+
 }  // namespace
 
 void declare_fine_tuning_options(Command& command, FineTuningOptions& options) {
@@ -154,6 +167,10 @@ std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& op
   }
   tuning.unsloth = unsloth_of(options, model);
   if (options.peft) tuning.adapter = parse_lora_config(*options.peft, "--peft", model.family);
+  if (tuning.adapter && adapts_experts(*tuning.adapter, model.family))
+    assumed.emplace_back(
+        "no adapters of experts, which PEFT 0.21 adds under transformers 5: memory is too low "
+        "(targets=q_proj+k_proj+v_proj+o_proj leaves them out)");
   if (tuning.adapter && tuning.adapter->adaptive_rank)
     assumed.emplace_back("AdaLoRA's update_and_allocate runs after each step");
   if (tuning.quantization && !tuning.adapter)
