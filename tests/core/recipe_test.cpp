@@ -781,7 +781,7 @@ TEST(TorchtitanRecipe, RefusesWhatIsNotPredicted) {
                                "module_fqns_per_model_part = ['layers.0']\n")
                 .find("run.toml:3: parallelism.module_fqns_per_model_part: expected lists"),
             std::string::npos);
-  EXPECT_NE(torchtitan_refusal("[model]\nname = 'deepseek_v3'\n").find("deepseek_v3"),
+  EXPECT_NE(torchtitan_refusal("[model]\nname = 'llama4'\n").find("llama4"),
             std::string::npos);
   EXPECT_NE(torchtitan_refusal("[model]\nconverters = ['float8', 'mx']\n").find("mx is not"),
             std::string::npos);
