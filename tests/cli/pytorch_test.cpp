@@ -429,6 +429,14 @@ TEST_F(Pytorch, TorchtitanNamesWhatItDoesNotPlayOfMixtures) {
   EXPECT_THAT(
       complaint("config.json --mesh pipeline=3,shard=2 --pipeline-stages 1,0,1 --accumulate 4"),
       HasSubstr("stage 1 of 3 has no layers"));
+  workplace_.write("tied.json",
+                   R"({"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"],
+                       "vocab_size": 1024, "hidden_size": 256, "intermediate_size": 512,
+                       "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+                       "head_dim": 64, "max_position_embeddings": 256,
+                       "tie_word_embeddings": true})");
+  EXPECT_THAT(complaint("tied.json --layers torchtitan-0.3 --mesh replicate=2"),
+              HasSubstr("a tied output of torchtitan 0.3's layers is predicted only where FSDP2"));
   EXPECT_THAT(complaint("dense.json --mesh shard=2 --layers transformers"),
               HasSubstr("give torchtitan, or torchtitan-0.3"));
   EXPECT_THAT(

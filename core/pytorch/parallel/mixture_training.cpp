@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/pytorch/engine/aten/indexing.h"
 #include "core/pytorch/engine/checkpoint.h"
 #include "core/pytorch/engine/copies.h"
@@ -138,6 +139,11 @@ void MixtureTraining::make_parts() {
 }
 
 void MixtureTraining::parallelize(Part& part, ProcessGroups& groups) {
+  if (settings_.shape.ties_head && !settings_.shards)
+    throw Error({.where = "--mesh",
+                 .what = "a tied output of torchtitan 0.3's layers is predicted only where FSDP2 "
+                         "shards the model",
+                 .way_out = "give a mesh with shard=2 or more"});
   if (settings_.checkpoint != MixtureCheckpoint::none) apply_checkpointing(*part.model);
   if (settings_.shards) {
     part.sharded = std::make_unique<fsdp2::FullySharded>(s_, groups);
