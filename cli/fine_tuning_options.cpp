@@ -82,8 +82,11 @@ bool adapts_experts(const LoraConfig& adapter, std::string_view family) {
   constexpr std::array<std::string_view, 7> of_experts{"gate_proj", "up_proj", "down_proj", "gate",
                                                        "w1",        "w2",      "w3"};
   return std::ranges::find(mixtures, family) != mixtures.end() &&
-         (adapter.all_linear || std::ranges::any_of(adapter.targets.names, [&](const auto& name) {
-            return std::ranges::find(of_experts, name) != of_experts.end();
+         (adapter.all_linear || std::ranges::any_of(of_experts, [&](std::string_view target) {
+            return adapter.targets.pattern.find(target) != std::string::npos ||
+                   std::ranges::any_of(adapter.targets.names, [&](const std::string& name) {
+                     return name == target || name.ends_with(fmt::format(".{}", target));
+                   });
           }));
 }
 
@@ -169,8 +172,8 @@ std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& op
   if (options.peft) tuning.adapter = parse_lora_config(*options.peft, "--peft", model.family);
   if (tuning.adapter && adapts_experts(*tuning.adapter, model.family))
     assumed.emplace_back(
-        "no adapters of experts, which PEFT 0.21 adds under transformers 5: memory is too low "
-        "(targets=q_proj+k_proj+v_proj+o_proj leaves them out)");
+        "no adapters of experts' parameters: PEFT 0.21 under transformers 5 makes them, and memory "
+        "is too low there (targets=q_proj+k_proj+v_proj+o_proj makes none)");
   if (tuning.adapter && tuning.adapter->adaptive_rank)
     assumed.emplace_back("AdaLoRA's update_and_allocate runs after each step");
   if (tuning.quantization && !tuning.adapter)

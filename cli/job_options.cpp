@@ -192,6 +192,7 @@ namespace {
 /// "Qwen/Qwen2.5-0.5B" is a name on the Hub, where there is no such path.
 void refuse_name_on_hub(const std::string& model) {
   const std::filesystem::path path(model);
+  if (path.extension() == ".json" || path.extension() == ".safetensors") return;
   const bool has_form = std::ranges::count(model, '/') == 1 && !model.starts_with('.') &&
                         !model.starts_with('/') && !model.ends_with('/');
   std::error_code ignored;

@@ -167,8 +167,8 @@ void apply_objective(const PytorchOptions& options, const LossChoice& loss,
 
 /// Unsloth's models compute the loss themselves, of TRL's SFTTrainer, too.
 LossChoice loss_under_unsloth(const PytorchOptions& options, LossChoice loss) {
-  if (loss.of_model != eager::LanguageLoss::tiled) return loss;
   if (loss.objective == eager::Objective::supervised) return {};
+  if (loss.objective == eager::Objective::next_token) return loss;
   throw Error(
       {.where = "--unsloth",
        .what = fmt::format("Unsloth's trainer for --loss {} is not modelled", *options.loss),
@@ -247,7 +247,9 @@ void apply_layers(const PytorchOptions& options, const Model& model, eager::Trai
 void apply_optimizer(const PytorchOptions& options, const JobOptions& given, const Job& job,
                      eager::TrainingSetup& setup) {
   eager::OptimizerSettings& optimizer = setup.loop.optimizer;
-  setup.loop.groups_by_decay = options.by_trainer;
+  const auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup.runtime);
+  setup.loop.groups_by_decay =
+      options.by_trainer && (zero == nullptr || !zero->settings.has_own_optimizer);
   if (is_of_bitsandbytes(given.optimizer)) {
     planner::set_optimizer(job.optimizer, OptimizerRule::adamw, optimizer);
     optimizer.bitsandbytes = chosen(bitsandbytes_optimizers, *given.optimizer, "--optimizer");
@@ -335,7 +337,7 @@ void flatten(const PytorchOptions& options, eager::TrainingSetup& setup) {
   if (!options.flattens || !is_supervised) return;
   setup.loop.flattens = true;
   setup.model.packed = options.attention != "flash";
-  if (setup.model.packed && !options.fine_tuning.unsloth)
+  if (setup.model.packed && options.fine_tuning.unsloth.value_or("off") == "off")
     setup.assumed.emplace_back(
         "a row of packed sequences gets a mask of its length squared, where the model takes "
         "position ids: FlashAttention needs none (attn_implementation: flash_attention_2)");

@@ -161,7 +161,7 @@ void refuse_division(std::string_view key) {
   throw Error({.where = std::string(key),
                .what = "ranks that share a sequence or a model are not predicted under DeepSpeed",
                .way_out = fmt::format("set it to 1; --runtime megatron and torchtitan predict such "
-                                      "ranks: --mesh {}=4",
+                                      "ranks: --mesh {}=N",
                                       axis)});
 }
 

@@ -9,7 +9,8 @@
 namespace shardscope::planner {
 
 struct PhaseMemory {
-  /// "load", "adapter", "wrap", "train", "evaluate", "save", "save_optimizer", "resume"
+  /// "load", "adapter", "wrap", "evaluate", "save", "save_optimizer", "resume"; "train" only where
+  /// it does not fit
   std::string phase;
   Bytes peak_allocated, peak_active, peak_reserved;  ///< inside it
   Bytes allocated, reserved;                         ///< after it
@@ -19,11 +20,12 @@ struct PhaseMemory {
 };
 
 /// The phases in their order: the model is loaded, gets adapters, is wrapped, trains two steps, is
-/// evaluated with labels and its logits kept, and is saved as transformers' Trainer saves it, unless
-/// the library refuses that (FSDP1's NO_SHARD): the model, then the optimizer. Last, another process
-/// has loaded both to go on. Where shards of FSDP are saved, the model goes with the optimizer.
-/// Blocks that another stream used count as free at once, so that reserved bytes are a lower bound.
-/// `eval_batch`: sequences, or pairs, of an evaluation's micro-batch; 0: as many as in training.
+/// evaluated with labels and its logits kept, and is saved as transformers' Trainer saves it,
+/// unless the library refuses that (FSDP1's NO_SHARD): the model, then the optimizer. Last, another
+/// process has loaded both to go on. Where shards of FSDP are saved, the model goes with the
+/// optimizer. Blocks that another stream used count as free at once, so that reserved bytes are a
+/// lower bound. `eval_batch`: sequences, or pairs, of an evaluation's micro-batch; 0: as many as in
+/// training.
 std::vector<PhaseMemory> phases_of(const PytorchTraining& training, const Model& model,
                                    const JsonValue& config, const HardwareProfile& profile,
                                    std::int64_t eval_batch = 0);

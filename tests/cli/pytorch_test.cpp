@@ -1562,7 +1562,6 @@ TEST_F(Pytorch, UnslothIsPredictedOnOneGpuWithAdaptersOfSomeFamilies) {
   }
 }
 
-}  // namespace
 // Unsloth's models compute the loss, whatever head TRL would put in its place.
 TEST_F(Pytorch, UnslothsModelsComputeTheLossOfTrlsTrainerToo) {
   const std::string asked = "simulate --model " +
@@ -1588,6 +1587,44 @@ TEST_F(Pytorch, FlashAttentionKeepsPackedSequencesApart) {
     return summary["step_time_ns"].get<double>() * summary["mfu_share"].get<double>();
   };
   EXPECT_NEAR(flops(packed) / flops(apart), 1, 0.001);
+  // An evaluation has rows of three sequences.
+  workplace_.write("evaluated.yaml", file +
+                                         "packing: true\nper_device_eval_batch_size: 3\n"
+                                         "eval_strategy: steps\n");
+  const Json phases = answer("simulate --phases --config evaluated.yaml" + asked)["phases"];
+  EXPECT_GT(phases.size(), 3u);
 }
+
+// transformers' DummyOptim takes the parameters as one list, which makes one group. Without the key
+// the Trainer's optimizer has two: what decays, and the rest.
+TEST_F(Pytorch, ADeepSpeedFileWithAnOptimizerMakesOneGroup) {
+  workplace_.write("run.json", R"({"output_dir": "o", "bf16": true, "deepspeed": "zero.json"})");
+  const auto asked = [&](const std::string& optimizer) {
+    workplace_.write("zero.json", R"({"zero_optimization": {"stage": 2}, "bf16": {"enabled": true},
+                                      "train_micro_batch_size_per_gpu": "auto")" +
+                                      optimizer + "}");
+    return answer("simulate --training-arguments run.json --world 2 --seq 128 --model " +
+                  (source_root / "examples/models/qwen2_5_0_5b").string() +
+                  " --cluster h100_sxm")["memory"];
+  };
+  EXPECT_NE(asked(""), asked(R"(, "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}})"));
+}
+
+// They were ignored: the prediction was of another run.
+TEST_F(Pytorch, RefusesDeepSpeedsKeysThatDivideAModel) {
+  workplace_.write("config.json", small_llama);
+  for (const char* key :
+       {R"("sequence_parallel_size": 2)", R"("tensor_parallel": {"autotp_size": 2})"}) {
+    workplace_.write("zero.json", R"({"zero_optimization": {"stage": 2}, "bf16": {"enabled": true},
+                                      "train_micro_batch_size_per_gpu": 1, )" +
+                                      std::string(key) + "}");
+    const Outcome outcome = workplace_.run(
+        "simulate --deepspeed zero.json --model config.json --world 4 --cluster h100_sxm");
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.errors, HasSubstr("are not predicted under DeepSpeed; set it to 1"));
+  }
+}
+
+}  // namespace
 
 }  // namespace shardscope::testing

@@ -164,6 +164,7 @@ TEST_F(Tools, ThePhasesOfTheTrainerTakeWhatTheyTook) {
   workplace_.write("run.sh",
                    "python train.py --output_dir out --per_device_train_batch_size 2 "
                    "--per_device_eval_batch_size 2 --bf16\n");
+  std::map<std::string, int> compared;  // rows of each phase
   for (const Json& row : recorded["rows"]) {
     const auto name = row["name"].get<std::string>(), kind = row["kind"].get<std::string>();
     std::string options = "--phases --seq 128 --base-dtype bfloat16 --training-arguments run.sh";
@@ -184,6 +185,7 @@ TEST_F(Tools, ThePhasesOfTheTrainerTakeWhatTheyTook) {
       // What saves nothing is no phase. PEFT loads adapters of bfloat16 as float32.
       const bool resumes = std::string(phase) == "resume";
       if (memory.is_null() || !row.contains(phase) || (resumes && kind == "qlora")) continue;
+      ++compared[phase];
       const auto error = [&](const char* predicted, const char* of) {
         return std::abs(memory[predicted].get<double>() / row[phase][of].get<double>() - 1);
       };
@@ -194,6 +196,11 @@ TEST_F(Tools, ThePhasesOfTheTrainerTakeWhatTheyTook) {
       EXPECT_LT(error("peak_reserved_bytes", "reserved"), reserved_error) << name << " " << phase;
     }
   }
+  const auto rows = static_cast<int>(recorded["rows"].size());
+  EXPECT_EQ(compared["train"], rows);
+  EXPECT_EQ(compared["evaluate"], rows);
+  for (const char* phase : {"save", "save_optimizer", "resume"})
+    EXPECT_GE(compared[phase], rows / 2) << phase;
 }
 
 // Small enough that reentrant checkpoints and others differ in the highest memory.

@@ -211,6 +211,9 @@ TEST(PeftExample, HasAsManyRanksAsItsLauncherStarts) {
   EXPECT_EQ(ranks("torchrun --nproc_per_node 8"), 8);
   EXPECT_EQ(ranks("torchrun --nproc-per-node=4"), 4);
   EXPECT_EQ(ranks("accelerate launch --num_processes 2"), 2);
+  EXPECT_EQ(ranks("torchrun --nnodes 2 --nproc_per_node 8"), 16);
+  EXPECT_EQ(ranks("deepspeed --num_nodes 2 --num_gpus 4"), 8);
+  EXPECT_EQ(ranks("torchrun --nnodes 1:4 --nproc_per_node 8"), std::nullopt);
   EXPECT_EQ(ranks("torchrun --nproc_per_node $GPUS"), std::nullopt);
   EXPECT_EQ(ranks("python"), std::nullopt);
 }
@@ -223,9 +226,10 @@ TEST(PeftExample, IsKnownByKeysThatNoOtherScriptHas) {
 }
 
 TEST(TrlRecipe, KnowsTheStrategiesOfPacking) {
-  EXPECT_NE(refusal(ConfigKind::trl, "model_name_or_path: m\npacking_strategy: wide\n")
-                .find("\"wide\" is none of bfd, bfd_split, wrapped"),
-            std::string::npos);
+  EXPECT_NE(
+      refusal(ConfigKind::trl, "model_name_or_path: m\npacking: true\npacking_strategy: wide\n")
+          .find("\"wide\" is none of bfd, bfd_split, wrapped"),
+      std::string::npos);
 }
 
 // dpo_trainer.py: "currently disabled".
@@ -781,8 +785,7 @@ TEST(TorchtitanRecipe, RefusesWhatIsNotPredicted) {
                                "module_fqns_per_model_part = ['layers.0']\n")
                 .find("run.toml:3: parallelism.module_fqns_per_model_part: expected lists"),
             std::string::npos);
-  EXPECT_NE(torchtitan_refusal("[model]\nname = 'llama4'\n").find("llama4"),
-            std::string::npos);
+  EXPECT_NE(torchtitan_refusal("[model]\nname = 'llama4'\n").find("llama4"), std::string::npos);
   EXPECT_NE(torchtitan_refusal("[model]\nconverters = ['float8', 'mx']\n").find("mx is not"),
             std::string::npos);
   EXPECT_NE(

@@ -115,7 +115,8 @@ std::optional<std::size_t> options_of(const std::vector<Word>& command) {
     const auto is_own = [](const Word& argument) {
       return is_peft_example_argument(argument.text);
     };
-    if (ends_with_any(word, {"train.py"}) && std::ranges::any_of(command, is_own)) return i + 1;
+    if ((word == "train.py" || word.ends_with("/train.py")) && std::ranges::any_of(command, is_own))
+      return i + 1;
   }
   return std::nullopt;
 }
@@ -166,7 +167,8 @@ bool is_of_trl(const std::vector<Word>& command, std::size_t first) {
 /// Their scripts are started by torchrun or accelerate; the other tools have words of their own.
 bool is_trls_or_pefts(const std::vector<Word>& command, std::size_t first) {
   const std::string& script = command[first - 1].text;
-  return !ends_with_any(script, {"src/train.py"}) && script.find("swift/") == std::string::npos;
+  return script.ends_with(".py") && !ends_with_any(script, {"src/train.py"}) &&
+         script.find("swift/") == std::string::npos;
 }
 
 std::string trainer_word(const std::string& word) {
@@ -186,11 +188,9 @@ bool is_count(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// What torchrun, `accelerate launch` and deepspeed are told before the script, as the keys that
-/// `trl sft` has for it.
-void take_launcher(const std::vector<Word>& command, std::size_t first, const std::string& file,
-                   ConfigValue& dict) {
-  if (first == 0 || !command[first - 1].text.ends_with(".py")) return;
+/// The value of a launcher's option before the script: "--nnodes 2", "--nnodes=2".
+std::optional<Word> launcher_option(const std::vector<Word>& command, std::size_t first,
+                                    std::initializer_list<std::string_view> names) {
   for (std::size_t i = 0; i + 1 < first; ++i) {
     std::string key = command[i].text;
     std::string value = command[i + 1].text;
@@ -198,14 +198,31 @@ void take_launcher(const std::vector<Word>& command, std::size_t first, const st
       value = key.substr(equals + 1);
       key.erase(equals);
     }
-    std::replace(key.begin() + std::min<std::ptrdiff_t>(2, std::ssize(key)), key.end(), '-', '_');
-    const bool is_number_of_ranks =
-        key == "--nproc_per_node" || key == "--num_processes" || key == "--num_gpus";
-    if (is_number_of_ranks && is_count(value))
-      set_at(dict, "num_processes", value_of(value, file), command[i].line);
-    if (key == "--config_file")
-      set_at(dict, "accelerate_config", ConfigValue(value), command[i].line);
+    if (!key.starts_with("--")) continue;
+    std::replace(key.begin() + 2, key.end(), '-', '_');
+    if (std::ranges::find(names, std::string_view(key).substr(2)) != names.end())
+      return Word{value, command[i].line};
   }
+  return std::nullopt;
+}
+
+/// What torchrun, `accelerate launch` and deepspeed are told before the script, as the keys that
+/// `trl sft` has for it. A number of processes of a node counts only with a number of nodes.
+void take_launcher(const std::vector<Word>& command, std::size_t first, const std::string& file,
+                   ConfigValue& dict) {
+  if (const auto config = launcher_option(command, first, {"config_file"}))
+    set_at(dict, "accelerate_config", ConfigValue(config->text), config->line);
+  if (const auto all = launcher_option(command, first, {"num_processes"}); all)
+    if (is_count(all->text)) set_at(dict, "num_processes", value_of(all->text, file), all->line);
+  const auto of_node = launcher_option(command, first, {"nproc_per_node", "num_gpus"});
+  const auto nodes = launcher_option(command, first, {"nnodes", "num_nodes"});
+  constexpr std::size_t most_digits = 6;
+  const auto is_known = [](const Word& word) {
+    return is_count(word.text) && word.text.size() <= most_digits;
+  };
+  if (!of_node || !is_known(*of_node) || (nodes && !is_known(*nodes))) return;
+  const std::int64_t ranks = std::stoll(of_node->text) * (nodes ? std::stoll(nodes->text) : 1);
+  set_at(dict, "num_processes", ConfigValue(ranks), of_node->line);
 }
 
 ConfigValue dict_of(const std::vector<Word>& command, std::size_t first, const std::string& file) {

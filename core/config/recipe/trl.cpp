@@ -168,7 +168,7 @@ void read_supervised(Keys& keys, Recipe& recipe) {
   recipe.length = keys.count("max_length", default_length);
   const bool packs = keys.flag("packing", false);
   const std::string strategy = keys.text("packing_strategy", "bfd");
-  if (!among(packing_strategies, strategy))
+  if (packs && !among(packing_strategies, strategy))
     throw keys.error("packing_strategy",
                      fmt::format("\"{}\" is none of bfd, bfd_split, wrapped", strategy),
                      "write bfd");

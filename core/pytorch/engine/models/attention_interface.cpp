@@ -168,8 +168,10 @@ void ask_whether_packed(Session& s, const Tensor& query) {
 
 /// _flash_attention_forward: sequences in a row are told apart by their ends (cu_seqlens), so a
 /// token attends to its own sequence. Source: transformers 5.24 modeling_flash_attention_utils.py.
-AttentionResult attend_by_sequence(Session& s, AttentionCall call, std::int64_t sequences) {
+AttentionResult attend_by_sequence(Session& s, AttentionCall call, std::int64_t tokens) {
   ask_whether_packed(s, call.query);
+  const std::int64_t all = call.query.size(2);
+  const std::int64_t sequences = all % tokens == 0 ? all / tokens : 1;
   for (Tensor* states : {&call.query, &call.key, &call.value})
     *states = by_sequence(s, *states, sequences);
   const Tensor output = attend_fused(s, call).output;
@@ -182,10 +184,10 @@ Tensor empty_list(Session& s, const Tensor& states) { return tensor(s, {0}, like
 }  // namespace
 
 AttentionResult attend(Session& s, const Context& context, const AttentionCall& call) {
-  const std::int64_t sequences = context->settings.sequences_of_row;
+  const std::int64_t tokens = context->settings.tokens_of_sequence;
   switch (context->settings.attention) {
     case AttentionImplementation::sdpa:
-      if (sequences > 1) return attend_by_sequence(s, call, sequences);
+      if (tokens > 0) return attend_by_sequence(s, call, tokens);
       return attend_fused(s, call);
     case AttentionImplementation::flash: {
       AttentionCall unmasked = call;

@@ -76,8 +76,8 @@ struct ModelSettings {
   std::vector<ExpertShares> routing;
   /// Several sequences are packed into one, so that a mask has to keep them apart.
   bool packed = false;
-  /// Sequences in a row of tokens, which FlashAttention keeps apart. 1: a row is one sequence.
-  std::int64_t sequences_of_row = 1;
+  /// Of the sequences that lie in one row, which FlashAttention keeps apart. 0: none lie so.
+  std::int64_t tokens_of_sequence = 0;
   /// The question whether they are, where the answer is no and a tool has its own; empty: as
   /// transformers asks it (masking_utils.py, find_packed_sequence_indices).
   std::function<void(Session&, Tensor position_ids)> ask_packed;

@@ -206,7 +206,9 @@ Tensor differences(Session& s, const Tensor& positions, Tensor first) {
 Tensor create_causal_mask(Session& s, const Context& context, const MaskRequest& request) {
   const auto [padding, positions, sequences] = preprocessed_mask(s, context, request);
   // flash_attention_mask: None without padding.
-  if (context->settings.attention == AttentionImplementation::flash && !padding) return {};
+  const bool keeps_apart = context->settings.tokens_of_sequence > 0;
+  const bool flash = context->settings.attention == AttentionImplementation::flash || keeps_apart;
+  if (flash && !padding) return {};
   Tensor before;
   if (request.chunk) before = left_padding(s, request, padding);
   const bool skips = context->settings.attention == AttentionImplementation::sdpa && !sequences;

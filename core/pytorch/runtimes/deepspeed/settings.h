@@ -51,6 +51,7 @@ struct DeepSpeedSettings {
   bool quantized_gradients = false;
 
   DeepSpeedOffload offload_optimizer;
+  bool has_own_optimizer = false;  ///< the key "optimizer": made of parameters in one group
   DeepSpeedOffload offload_param;
 
   Dtype precision = Dtype::float32;  ///< of parameters and activations in compute

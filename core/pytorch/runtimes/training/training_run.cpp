@@ -392,7 +392,7 @@ void train_in_int8(Session& s, Module& root, const TrainingSetup& setup) {
 ModelSettings model_settings(const TrainingSetup& setup) {
   ModelSettings settings = setup.model;
   settings.traced = setup.compiled == CompileScope::model;
-  if (setup.loop.flattens && !settings.packed) settings.sequences_of_row = setup.loop.sequences();
+  if (setup.loop.flattens && !settings.packed) settings.tokens_of_sequence = setup.loop.length;
   return settings;
 }
 
