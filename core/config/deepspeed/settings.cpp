@@ -103,7 +103,7 @@ DeepSpeedSettings settings_of(const DeepSpeedConfig& config) {
   settings.offload_optimizer = offload_of(zero.at("offload_optimizer"));
   settings.offload_param = offload_of(zero.at("offload_param"));
   add_precision(settings, values);
-  settings.has_own_optimizer = values.at("optimizer").is_dict();
+  settings.has_own_optimizer = !values.at("optimizer_name").is_null();
   settings.train_batch_size = whole(values, "train_batch_size");
   settings.micro_batch_size = whole(values, "train_micro_batch_size_per_gpu");
   settings.accumulation_steps = whole(values, "gradient_accumulation_steps");
