@@ -16,6 +16,7 @@ namespace {
 
 using planner::LengthFigures;
 using planner::SequenceLengths;
+using Json = nlohmann::ordered_json;
 
 /// "mean=512,max=4096"; none: a file.
 std::optional<SequenceLengths> lengths_in_words(std::string_view text) {
@@ -44,15 +45,23 @@ std::int64_t real(double tokens_per_s, double padding) {
 }
 
 std::string run_memory_text(const planner::LengthsMemory& memory) {
-  if (!memory.fits)
-    return fmt::format(
-        "          run of {} micro-batches, each as long as its longest sequence: out of memory\n",
-        grouped(memory.micro_batches));
-  return fmt::format(
-      "          run of {} micro-batches, each as long as its longest sequence, at most {}: {} "
-      "allocated, {} reserved (blocks of shorter ones are kept)\n",
-      grouped(memory.micro_batches), grouped(memory.longest), rounded_text(memory.peak_allocated),
-      rounded_text(memory.peak_reserved));
+  const std::string run =
+      fmt::format("          run of {} micro-batch{}, each as long as its longest sequence",
+                  grouped(memory.micro_batches), memory.micro_batches == 1 ? "" : "es");
+  if (memory.out_of_memory) return run + ": out of memory\n";
+  return run + fmt::format(
+                   ", at most {}: {} allocated, {} reserved (blocks of shorter ones are kept){}\n",
+                   grouped(memory.longest), rounded_text(memory.peak_allocated),
+                   rounded_text(memory.peak_reserved),
+                   memory.fits ? "" : ", which leaves less than the margin");
+}
+
+Json run_memory_json(const planner::LengthsMemory& memory) {
+  return {{"micro_batches", memory.micro_batches},
+          {"longest_tokens", memory.longest},
+          {"peak_allocated_bytes", memory.peak_allocated.count},
+          {"peak_reserved_bytes", memory.peak_reserved.count},
+          {"fits", memory.fits}};
 }
 
 }  // namespace
@@ -62,7 +71,9 @@ void declare_lengths_option(Command& command, std::optional<std::string>& length
       "--lengths", lengths,
       {"FILE|mean=M,max=X",
        "tokens of the data's sequences, one length a line or a JSON list: shows padding, "
-       "packing and real tokens/s. --seq is the longest unless given"});
+       "packing and real tokens/s, and of PyTorch's runtimes the memory of a run whose "
+       "micro-batches differ in length; where that does not fit, simulate exits with 1. --seq is "
+       "the longest unless given"});
 }
 
 std::optional<SequenceLengths> take_lengths(const std::optional<std::string>& option,
@@ -73,6 +84,17 @@ std::optional<SequenceLengths> take_lengths(const std::optional<std::string>& op
   if (!lengths) lengths = planner::read_lengths(read_whole(*option, largest_file), *option);
   if (!job.seq) job.seq = lengths->longest();
   return lengths;
+}
+
+std::optional<planner::LengthsMemory> memory_or_note(
+    const OutputOptions& output,
+    const std::function<std::optional<planner::LengthsMemory>()>& told) {
+  try {
+    return told();
+  } catch (const Error& error) {
+    output.note(fmt::format("no memory of micro-batches that differ in length: {}", error.what()));
+    return std::nullopt;
+  }
 }
 
 std::string lengths_text(const LengthsReport& report) {
@@ -102,7 +124,6 @@ std::string lengths_text(const LengthsReport& report) {
 }
 
 std::string with_lengths(const std::string& json, const LengthsReport& report) {
-  using Json = nlohmann::ordered_json;
   const LengthFigures figures =
       planner::length_figures(report.lengths, report.length, report.batch);
   Json root = Json::parse(json);
@@ -119,12 +140,7 @@ std::string with_lengths(const std::string& json, const LengthsReport& report) {
       {"real_tokens_per_s_padded_to_seq",
        report.tokens_per_s * (1 - figures.padding_to_length_share)},
       {"real_tokens_per_s_packed", report.tokens_per_s * (1 - figures.padding_when_packed_share)}};
-  if (report.memory)
-    root["lengths"]["memory"] = {{"micro_batches", report.memory->micro_batches},
-                                 {"longest_tokens", report.memory->longest},
-                                 {"peak_allocated_bytes", report.memory->peak_allocated.count},
-                                 {"peak_reserved_bytes", report.memory->peak_reserved.count},
-                                 {"fits", report.memory->fits}};
+  root["lengths"]["memory"] = report.memory ? run_memory_json(*report.memory) : Json();
   constexpr int indent = 2;
   return root.dump(indent, ' ', false, Json::error_handler_t::replace);
 }

@@ -1,11 +1,13 @@
 // --lengths: how long the sequences of a data set are.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "cli/command.h"
 #include "cli/job_options.h"
+#include "cli/output_options.h"
 #include "sim/planner/lengths_memory.h"
 #include "sim/planner/sequence_lengths.h"
 
@@ -17,6 +19,12 @@ void declare_lengths_option(Command& command, std::optional<std::string>& length
 /// was given. Throws Error naming the option or the file's line.
 std::optional<planner::SequenceLengths> take_lengths(const std::optional<std::string>& option,
                                                      JobOptions& job);
+
+/// What `told` returns; none where it throws Error, and a note says why: the answer beside it
+/// holds.
+std::optional<planner::LengthsMemory> memory_or_note(
+    const OutputOptions& output,
+    const std::function<std::optional<planner::LengthsMemory>()>& told);
 
 /// What is said of them beside a prediction of rows of `length` tokens in micro-batches of `batch`.
 struct LengthsReport {

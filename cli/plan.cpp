@@ -103,25 +103,30 @@ planner::Answer answer_to(const planner::Inputs& inputs, const OutputOptions& ou
 }
 
 /// None where the chosen way is not played with the caching allocator of one rank.
-std::optional<planner::LengthsMemory> lengths_memory_of(const planner::Choice& chosen,
+std::optional<planner::LengthsMemory> lengths_memory_of(const planner::Candidate& chosen,
                                                         const planner::Inputs& inputs,
                                                         const planner::SequenceLengths& sequences) {
-  if (chosen.runtime == Runtime::native || planner::is_pipelined(chosen) || chosen.torchtitan)
+  const planner::Choice& choice = chosen.choice;
+  if (choice.runtime == Runtime::native || planner::is_pipelined(choice) || choice.torchtitan)
     return std::nullopt;
   const planner::Basis basis(inputs);
-  return planner::memory_of_lengths(planner::pytorch_training(chosen, basis.trials), inputs.model,
-                                    inputs.config, inputs.profile, sequences);
+  return planner::memory_of_lengths(planner::pytorch_training(choice, basis.trials), inputs.model,
+                                    inputs.config,
+                                    {.memory = inputs.profile.memory,
+                                     .outside = chosen.summary.memory.outside,
+                                     .margin = basis.trials.margin},
+                                    sequences);
 }
 
 /// Of the chosen place; none without one.
 std::optional<LengthsReport> report_of(const std::optional<planner::SequenceLengths>& sequences,
-                                       const planner::Answer& answer,
-                                       const planner::Inputs& inputs) {
+                                       const planner::Answer& answer, const planner::Inputs& inputs,
+                                       const OutputOptions& output) {
   if (!sequences || answer.candidates.empty()) return std::nullopt;
   const planner::Candidate& chosen = answer.candidates[answer.chosen.candidate];
-  return LengthsReport{*sequences, inputs.question.training.length, chosen.choice.batch,
-                       chosen.summary.tokens_per_s,
-                       lengths_memory_of(chosen.choice, inputs, *sequences)};
+  return LengthsReport{
+      *sequences, inputs.question.training.length, chosen.choice.batch, chosen.summary.tokens_per_s,
+      memory_or_note(output, [&] { return lengths_memory_of(chosen, inputs, *sequences); })};
 }
 
 /// Left in `folder`, and what follows the answer.
@@ -195,7 +200,7 @@ ExitCode run_plan(PlanOptions given) {
   const planner::Inputs inputs = resolve_plan(options);
   const std::optional<FolderLock> lock = locked(options.folder);  // the work may take minutes
   const planner::Answer answer = answer_to(inputs, options.output);
-  const std::optional<LengthsReport> lengths = report_of(sequences, answer, inputs);
+  const std::optional<LengthsReport> lengths = report_of(sequences, answer, inputs, options.output);
   const std::string answered = planner::answer_json(answer, inputs);
   const std::string json = lengths ? with_lengths(answered, *lengths) : answered;
   if (!options.output.json) note_assumptions(options.output, inputs.assumed);

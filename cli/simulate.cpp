@@ -41,6 +41,7 @@
 #include "sim/planner/choice_json.h"
 #include "sim/planner/training_choice.h"
 #include "sim/planner/trial.h"
+#include "sim/prediction/outside_memory.h"
 
 namespace shardscope {
 namespace {
@@ -204,14 +205,20 @@ ExitCode run_pytorch(SimulateOptions& options) {
     place_loading(scenario, options.sharding, options.pytorch.fine_tuning);
   planner::PytorchTraining& training = scenario.training;
   training.allocator = allocator_settings(options.pytorch.allocator, training.assumed);
+  if (sequences) planner::check_prompt(training.setup, scenario.model, *sequences);
   Prediction prediction = predict(scenario, hardware.profile);
   prediction.summary.margin = margin;
   std::optional<LengthsReport> lengths;
   if (sequences)
     lengths = {*sequences, training.setup.loop.length, training.setup.loop.batch,
-               prediction.summary.tokens_per_s,
-               planner::memory_of_lengths(training, scenario.model, scenario.config,
-                                          hardware.profile, *sequences)};
+               prediction.summary.tokens_per_s, memory_or_note(options.output, [&] {
+                 return planner::memory_of_lengths(
+                     training, scenario.model, scenario.config,
+                     {.memory = hardware.profile.memory,
+                      .outside = outside_bytes(prediction.schedule, hardware.profile),
+                      .margin = margin.value_or(Bytes{})},
+                     *sequences);
+               })};
   std::vector<planner::PhaseMemory> phases;
   if (options.phases)
     phases = planner::phases_of(training, scenario.model, scenario.config, hardware.profile,

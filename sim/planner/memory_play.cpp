@@ -3,6 +3,11 @@
 namespace shardscope::planner {
 namespace {
 
+DeviceCapacity capacity_of(const MemoryPlay::Setting& setting) {
+  constexpr Bytes endless{1ll << 60};
+  return {.total = setting.memory > Bytes{} ? setting.memory : endless, .outside = setting.outside};
+}
+
 bool frees(const Schedule& schedule, std::uint32_t action) {
   return schedule.program.actions[action].kind == HostActionKind::free;
 }
@@ -11,7 +16,7 @@ bool frees(const Schedule& schedule, std::uint32_t action) {
 
 MemoryPlay::MemoryPlay(const Setting& setting)
     : session_(setting.session),
-      allocator_(setting.allocator, {.total = setting.memory}, instant_),
+      allocator_(setting.allocator, capacity_of(setting), instant_),
       recorder_(setting.device, setting.session.device),
       player_({.schedule = recorder_.schedule(), .allocator = &allocator_, .device = instant_}) {
   session_.observe(recorder_);

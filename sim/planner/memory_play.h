@@ -20,7 +20,8 @@ class MemoryPlay final : private eager::ProgramListener {
     eager::SessionSettings session;
     eager::KernelDevice device;
     AllocatorSettings allocator;
-    Bytes memory;  ///< of the device
+    Bytes memory;        ///< of the device; 0: without end
+    Bytes outside = {};  ///< of it, taken by others: context, NCCL
   };
   explicit MemoryPlay(const Setting& setting);
 

@@ -111,13 +111,38 @@ TEST_F(Plan, ShowsWhatLengthsCost) {
       "--lengths lengths.txt");
   EXPECT_EQ(simulated.code, 0) << simulated.errors;
   EXPECT_THAT(simulated.output, HasSubstr("2 sequences, mean 16 tokens, longest 24"));
-  EXPECT_THAT(simulated.output, HasSubstr("run of 1 micro-batches, each as long as its longest"));
-  EXPECT_GT(lengths["memory"]["peak_reserved_bytes"], lengths["memory"]["peak_allocated_bytes"]);
+  EXPECT_THAT(simulated.output, HasSubstr("run of 1 micro-batch, each as long as its longest"));
+  EXPECT_EQ(lengths["memory"]["longest_tokens"], 24);
   workplace_.write("lengths.txt", "8\nmany\n");
   EXPECT_THAT(refused("plan --model config.json --cluster h100_sxm --world 4 "
                       "--tokens-per-batch 192 --lengths lengths.txt")
                   .errors,
               HasSubstr("lengths.txt:2: expected a length of 1 to 100000000 tokens, got \"many\""));
+}
+
+// torchao's products take sizes of 16: 32 tokens are, and those of the data are not.
+TEST_F(Plan, HoldsWhereLengthsCannotBePlayed) {
+  workplace_.write("llama.json", small_llama);
+  workplace_.write("lengths.txt", "23\n23\n");
+  const std::string job =
+      " --model llama.json --cluster h100_sxm --runtime ddp --world 1 --seq 32 --precision bf16 "
+      "--float8 tensorwise --lengths lengths.txt --json";
+  for (const std::string& verb : {"plan --tokens-per-batch 32" + job, "simulate" + job}) {
+    const Outcome outcome = workplace_.run(verb);
+    EXPECT_EQ(outcome.code, 0) << verb << outcome.errors;
+    EXPECT_EQ(Json::parse(outcome.output)["lengths"]["memory"], Json()) << verb;
+    EXPECT_THAT(outcome.errors, HasSubstr("no memory of micro-batches that differ in length: "));
+  }
+}
+
+TEST_F(Plan, RefusesLengthsWithinThePrompt) {
+  workplace_.write("llama.json", small_llama);
+  workplace_.write("lengths.txt", "9\n9\n");
+  EXPECT_THAT(refused("simulate --model llama.json --cluster h100_sxm --runtime ddp --world 1 "
+                      "--loss dpo --prompt 10 --seq 16 --batch 4 --lengths lengths.txt")
+                  .errors,
+              HasSubstr("--prompt: a prompt of 10 tokens does not fit into a micro-batch of "
+                        "--lengths, whose longest sequence has 9; give 0 to 8"));
 }
 
 // TRL: 2 x 4 sequences of 16 tokens of each rank. On 4 ranks 512 tokens a step, on a node of 8
