@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include "core/config/python/python_functions.h"
@@ -12,6 +13,9 @@ namespace shardscope::python {
 namespace {
 
 constexpr int deepest = 64;
+/// Whether Python runs what is read.
+enum class Runs : std::uint8_t { yes, maybe, no };
+
 constexpr std::string_view comparisons[] = {"==", "!=", "<", ">", "<=", ">=", "in", "not", "is"};
 
 class Expression {
@@ -50,15 +54,53 @@ class Expression {
       for (const ConfigValue::Entry& entry : value.entries()) spend(entry.value);
   }
 
+  template <class Read>
+  ConfigValue read_as(Runs runs, const Read& read) {
+    const Runs before = std::exchange(runs_, std::max(runs_, runs));
+    ConfigValue value = read();
+    runs_ = before;
+    return value;
+  }
+
+  /// Whether the word follows in this element, outside of its brackets.
+  bool is_ahead(std::string_view word) const {
+    int open = 0;
+    for (std::size_t i = at_; i < tokens_.size() && tokens_[i].kind != TokenKind::end; ++i) {
+      const Token& each = tokens_[i];
+      if (open == 0 && each.is(word)) return true;
+      const bool opens = each.is("(") || each.is("[") || each.is("{");
+      const bool closes = each.is(")") || each.is("]") || each.is("}");
+      const bool ends = closes || each.is(",") || each.is(":") || each.is("=") || each.is("else") ||
+                        each.is("for");
+      if (open == 0 && ends) return false;
+      open += opens ? 1 : closes ? -1 : 0;
+    }
+    return false;
+  }
+
   ConfigValue lambda_or_choice() {
     if (is("lambda") || is("yield") || is("await")) return skip_to_end_of_element();
-    ConfigValue value = disjunction();
-    if (!take("if")) return value;
+    return is_ahead("if") ? choice() : disjunction();
+  }
+
+  /// Python reads the condition first, and then one of the two.
+  ConfigValue choice() {
+    const auto one = [&] { return disjunction(); };
+    const std::size_t start = at_;
+    read_as(Runs::no, one);
+    expect("if");
     const ConfigValue condition = disjunction();
     expect("else");
-    ConfigValue otherwise = whole();
-    if (!is_known(condition)) return not_known("a choice", token().line);
-    return condition.truthy() ? value : otherwise;
+    const bool known = is_known(condition), first = known && condition.truthy();
+    ConfigValue otherwise = read_as(!known  ? Runs::maybe
+                                    : first ? Runs::no
+                                            : Runs::yes,
+                                    [&] { return whole(); });
+    if (runs_ != Runs::yes || (known && !first)) return otherwise;
+    const std::size_t end = std::exchange(at_, start);
+    ConfigValue value = read_as(known ? Runs::yes : Runs::maybe, one);
+    at_ = end;
+    return known ? value : not_known("a choice", token().line);
   }
 
   /// To the comma or bracket that ends it, or the end of the line.
@@ -75,39 +117,55 @@ class Expression {
 
   ConfigValue disjunction() {
     ConfigValue value = conjunction();
-    while (take("or")) value = either(std::move(value), conjunction(), true);
+    while (take("or")) value = either(std::move(value), true, [&] { return conjunction(); });
     return value;
   }
   ConfigValue conjunction() {
     ConfigValue value = negation();
-    while (take("and")) value = either(std::move(value), negation(), false);
+    while (take("and")) value = either(std::move(value), false, [&] { return negation(); });
     return value;
   }
-  static ConfigValue either(ConfigValue left, ConfigValue right, bool takes_true) {
-    if (!is_known(left)) return left;
-    return left.truthy() == takes_true ? left : right;
+  template <class Read>
+  ConfigValue either(ConfigValue left, bool takes_true, const Read& read) {
+    const bool known = is_known(left), ends = known && left.truthy() == takes_true;
+    ConfigValue right = read_as(!known ? Runs::maybe : ends ? Runs::no : Runs::yes, read);
+    if (!known) return not_known("a choice", token().line);
+    return ends ? left : right;
   }
   ConfigValue negation() {
-    if (!take("not")) return comparison();
-    const ConfigValue value = negation();
-    return is_known(value) ? ConfigValue(!value.truthy()) : value;
+    int times = 0;
+    while (take("not")) ++times;
+    ConfigValue value = comparison();
+    if (times == 0) return value;
+    if (!is_known(value)) return not_known("a comparison", token().line);
+    return value.truthy() == (times % 2 == 0);
   }
 
   ConfigValue comparison() {
     ConfigValue value = sum();
+    bool is_chain = false;
     while (std::ranges::any_of(comparisons, [&](std::string_view word) { return is(word); })) {
       std::string how = token().text;
       ++at_;
       if (how == "not" && take("in")) how = "not in";
       if (how == "is" && take("not")) how = "!=";
       value = compared(value, how == "is" ? "==" : how, sum());
+      if (std::exchange(is_chain, true)) value = not_known("a comparison", token().line);
     }
     return value;
   }
 
+  static bool is_known_whole(const ConfigValue& value) {
+    return is_known(value) && !value.is_dict() &&
+           (!value.is_list() || std::ranges::all_of(value.elements(), is_known_whole));
+  }
+
   ConfigValue compared(const ConfigValue& left, const std::string& how, const ConfigValue& right) {
-    if (left.is_dict() && right.is_null()) return how == "!=" || how == "not in";
-    if (!is_known(left) || !is_known(right)) return not_known("a comparison", token().line);
+    const ConfigValue* object = around_.objects.find(left);
+    if (object != nullptr && right.is_null() && callee_of(*object).ends_with("Config"))
+      return how == "!=";
+    if (!is_known_whole(left) || !is_known_whole(right))
+      return not_known("a comparison", token().line);
     if (how == "==") return left == right;
     if (how == "!=") return !(left == right);
     if (how == "in" || how == "not in") {
@@ -202,7 +260,8 @@ class Expression {
   }
 
   ConfigValue attribute(const ConfigValue& value, const std::string& name) {
-    const ConfigValue* found = value.find(name);
+    const ConfigValue* object = around_.objects.find(value);
+    const ConfigValue* found = object != nullptr ? object->find(name) : nullptr;
     return found != nullptr ? *found : not_known(name, token().line);
   }
 
@@ -216,9 +275,72 @@ class Expression {
       if (at_ == before) throw error(fmt::format("\"{}\" is not expected", token().text));
     }
     expect(")");
-    if (path.find('.') == std::string::npos)
-      if (auto result = around_.call(path, called)) return std::move(*result);
-    return called;
+    if (runs_ == Runs::no) return not_known(path, line);
+    const bool is_own = around_.has_function(path) && !around_.locals.contains(path);
+    if (is_own && runs_ == Runs::yes) return around_.call(path, called);
+    if (path == "replace" || path == "dataclasses.replace") return replaced(std::move(called));
+    if (may_change(path, called))
+      throw error(fmt::format("what {} changes is not known without running Python", path));
+    if (is_own) return not_known(path, line);
+    if (--around_.budget < 0) throw error("the configuration makes too many values");
+    called.set(callee_key, name_of(path));
+    return around_.objects.add(std::move(called), line);
+  }
+
+  /// Of a callee: no import's name where the file gives that name another meaning.
+  std::string name_of(const std::string& path) const {
+    const std::string root = path.substr(0, path.find('.'));
+    const auto local = around_.locals.find(root);
+    const PythonObject* object = local == around_.locals.end() ? nullptr : local->second.object();
+    const bool is_import = object != nullptr && object->text == root;
+    const bool is_assigned =
+        local != around_.locals.end() ? !is_import : around_.constant(root) != nullptr;
+    if (is_assigned) return fmt::format("what is assigned to {}", path);
+    return around_.has_class(root) ? fmt::format("this file's {}", path) : path;
+  }
+
+  /// A function, not a class, that is given a configuration, or is one's method.
+  bool may_change(const std::string& path, const ConfigValue& called) const {
+    const auto is_config = [&](const ConfigValue& value) {
+      const ConfigValue* object = around_.objects.find(value);
+      return object != nullptr && callee_of(*object).ends_with("Config");
+    };
+    const std::size_t dot = path.rfind('.');
+    const std::string name = dot == std::string::npos ? path : path.substr(dot + 1);
+    if (name.empty() || path == "dict" ||
+        std::isupper(static_cast<unsigned char>(name.front())) != 0)
+      return false;
+    const auto root = around_.locals.find(path.substr(0, path.find('.')));
+    if (dot != std::string::npos && root != around_.locals.end() && is_config(root->second))
+      return true;
+    return std::ranges::any_of(
+        called.entries(), [&](const ConfigValue::Entry& each) { return is_config(each.value); });
+  }
+
+  /// Of dataclasses: a new object with other values of some fields.
+  ConfigValue replaced(ConfigValue called) {
+    const int line = called.line();
+    const ConfigValue given = called.get("0");
+    const ConfigValue* object = around_.objects.find(given);
+    if (object == nullptr) return not_known(given.str(), line);
+    ConfigValue copy = *object;
+    for (const ConfigValue::Entry& entry : called.entries())
+      if (entry.key != callee_key && entry.key != "0") {
+        copy.set(entry.key, entry.value);
+        std::ranges::find(copy.entries(), entry.key, &ConfigValue::Entry::key)->line = entry.line;
+      }
+    return around_.objects.add(std::move(copy), line);
+  }
+
+  /// The entries behind **, of a dict or of dict(a=1).
+  ConfigValue unpacked() {
+    ConfigValue more = whole();
+    const ConfigValue* object = around_.objects.find(more);
+    if (object != nullptr && callee_of(*object) == "dict") more = *object;
+    if (!more.is_dict()) throw error("what stands behind ** is not known");
+    more.erase(callee_key);
+    spend(more);
+    return more;
   }
 
   void argument(ConfigValue& called, int& place) {
@@ -231,10 +353,8 @@ class Expression {
       called.set(name, whole());
       called.entries().back().line = line;
     } else if (take("**")) {
-      const ConfigValue more = whole();
-      if (!more.is_dict()) throw error("what stands behind ** is not known");
-      for (const ConfigValue::Entry& entry : more.entries())
-        if (entry.key != callee_key) called.set(entry.key, entry.value);
+      const ConfigValue more = unpacked();
+      for (const ConfigValue::Entry& entry : more.entries()) called.set(entry.key, entry.value);
     } else if (take("*")) {
       throw error("what stands behind * is not known");
     } else {
@@ -244,7 +364,7 @@ class Expression {
 
   /// Of a list or a call: an expression, or what a `for` makes.
   ConfigValue element() {
-    ConfigValue value = whole();
+    ConfigValue value = read_as(is_ahead("for") ? Runs::maybe : Runs::yes, [&] { return whole(); });
     if (is("for") || is("async") || is(":")) return skip_to_end_of_element();
     return value;
   }
@@ -270,8 +390,7 @@ class Expression {
       const std::size_t before = at_;
       const int line = token().line;
       if (take("**")) {
-        const ConfigValue more = whole();
-        if (!more.is_dict()) throw error("what stands behind ** is not known");
+        const ConfigValue more = unpacked();
         for (const ConfigValue::Entry& entry : more.entries()) dict.set(entry.key, entry.value);
       } else {
         const ConfigValue key = whole();
@@ -330,11 +449,13 @@ class Expression {
     if (now.text == "True") return true;
     if (now.text == "False") return false;
     if (now.text == "None") return {};
-    for (const Names* names : {&around_.locals, &around_.globals})
-      if (const auto found = names->find(now.text); found != names->end()) {
-        spend(found->second);
-        return found->second;
-      }
+    const auto local = around_.locals.find(now.text);
+    const ConfigValue* found =
+        local != around_.locals.end() ? &local->second : around_.constant(now.text);
+    if (found != nullptr) {
+      spend(*found);
+      return *found;
+    }
     return not_known(now.text, now.line);
   }
 
@@ -342,9 +463,28 @@ class Expression {
   std::size_t& at_;
   const Surroundings& around_;
   int depth_ = 0;
+  Runs runs_ = Runs::yes;
 };
 
 }  // namespace
+
+ConfigValue Objects::add(ConfigValue object, int line) {
+  object.set_line(line);
+  ConfigValue reference = not_known(callee_of(object), line);
+  objects_.push_back(std::move(object));
+  reference.set_shared_node(static_cast<std::uint32_t>(objects_.size()));
+  return reference;
+}
+
+ConfigValue* Objects::find(const ConfigValue& reference) {
+  const std::uint32_t number = reference.shared_node();
+  return number == 0 ? nullptr : &objects_[number - 1];
+}
+
+std::string callee_of(const ConfigValue& object) {
+  const ConfigValue callee = object.get(callee_key);
+  return callee.is_string() ? callee.string() : std::string();
+}
 
 ConfigValue not_known(std::string text, int line) {
   ConfigValue value(PythonObject{.type = "object", .text = text, .repr = text});
@@ -352,9 +492,7 @@ ConfigValue not_known(std::string text, int line) {
   return value;
 }
 
-bool is_known(const ConfigValue& value) {
-  return value.object() == nullptr && !value.has(callee_key);
-}
+bool is_known(const ConfigValue& value) { return value.object() == nullptr; }
 
 ConfigValue value_of(std::span<const Token> tokens, std::size_t& at, const Surroundings& around) {
   return Expression(tokens, at, around).whole();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -16,19 +17,38 @@ namespace shardscope::python {
 
 using Names = std::map<std::string, ConfigValue, std::less<>>;
 
+/// What calls made. Python's names refer to them, so that a change by one name is seen by all.
+class Objects {
+ public:
+  /// A value that refers to the new object.
+  ConfigValue add(ConfigValue object, int line);
+  /// The dict with the callee and the arguments; null: the value is no reference.
+  ConfigValue* find(const ConfigValue& reference);
+  std::uint32_t size() const { return static_cast<std::uint32_t>(objects_.size()); }
+
+ private:
+  std::deque<ConfigValue> objects_;
+};
+
+/// Of an object's dict: "Trainer.Config"; empty: it stands for a default that the file changes.
+std::string callee_of(const ConfigValue& object);
+
 /// What an expression may ask of the module around it.
 struct Surroundings {
   const Names& locals;
-  const Names& globals;
   const std::string& file;
-  /// The result of one of the module's functions; none: it has no such function.
-  std::function<std::optional<ConfigValue>(const std::string&, const ConfigValue& call)> call;
+  /// A constant of the module; null: it has none of this name.
+  std::function<const ConfigValue*(const std::string&)> constant;
+  std::function<bool(const std::string&)> has_function, has_class;
+  /// The result of one of the module's functions.
+  std::function<ConfigValue(const std::string&, const ConfigValue& call)> call;
+  Objects& objects;
   std::int64_t& budget;  ///< values that may still be made
 };
 
 /// A value that only running the code would tell. `text` is shown for it.
 ConfigValue not_known(std::string text, int line);
-/// Whether it can be told if it is true: not of what an imported function returns.
+/// Whether it can be told if it is true: not of an object.
 bool is_known(const ConfigValue& value);
 
 /// Of the tokens before `end` or a ":" or "=" outside of brackets; `at` is moved behind them.

@@ -20,7 +20,8 @@ namespace shardscope {
 namespace python {
 namespace {
 
-constexpr int deepest_call = 16;
+constexpr int deepest_call = 16, deepest_value = 64;
+constexpr std::size_t longest_path = 16;
 constexpr std::int64_t most_values = 50'000;
 
 struct Parameter {
@@ -31,21 +32,42 @@ struct Parameter {
 struct Function {
   std::size_t line = 0;  ///< of the module's lines: the `def`
   std::vector<Parameter> parameters;
+  bool is_followed = true;  ///< it has no statement that is refused
 };
 
 bool is_one_of(const Token& token, std::initializer_list<std::string_view> words) {
   return std::ranges::any_of(words, [&](std::string_view word) { return token.is(word); });
 }
 
-/// Where a "=" outside of brackets stands, from `from` on.
-std::optional<std::size_t> equals_sign(std::span<const Token> tokens, std::size_t from = 0) {
+/// Where one of the words outside of brackets stands, from `from` on.
+std::optional<std::size_t> place_of(std::span<const Token> tokens,
+                                    std::initializer_list<std::string_view> words,
+                                    std::size_t from = 0) {
   int open = 0;
   for (std::size_t i = from; i < tokens.size(); ++i) {
     if (is_one_of(tokens[i], {"(", "[", "{"})) ++open;
     if (is_one_of(tokens[i], {")", "]", "}"})) --open;
-    if (open == 0 && tokens[i].is("=")) return i;
+    if (open == 0 && is_one_of(tokens[i], words)) return i;
   }
   return std::nullopt;
+}
+
+std::optional<std::size_t> equals_sign(std::span<const Token> tokens, std::size_t from = 0) {
+  return place_of(tokens, {"="}, from);
+}
+
+/// "+=" and its like.
+std::optional<std::size_t> sign_of_change(std::span<const Token> tokens) {
+  return place_of(tokens, {"+=", "-=", "*=", "/=", "//=", "**=", "|=", "&="});
+}
+
+/// Names, without attributes: of config.training only config.
+std::set<std::string, std::less<>> names_in(std::span<const Token> tokens) {
+  std::set<std::string, std::less<>> names;
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    if (tokens[i].kind == TokenKind::name && (i == 0 || !tokens[i - 1].is(".")))
+      names.insert(tokens[i].text);
+  return names;
 }
 
 /// None: the parameters are of a kind that is not read (*, /).
@@ -77,7 +99,11 @@ class Module {
     for (std::size_t i = 0; i < lines_.size(); ++i) {
       const std::vector<Token>& tokens = lines_[i].tokens;
       if (lines_[i].indent > 0 || !tokens[0].is("def")) continue;
-      if (auto function = function_of(lines_[i], i)) functions_[tokens[1].text] = *function;
+      if (auto function = function_of(lines_[i], i)) {
+        for (std::size_t j = i + 1; j < lines_.size() && lines_[j].indent > 0; ++j)
+          if (is_refused(lines_[j].tokens[0])) function->is_followed = false;
+        functions_[tokens[1].text] = *function;
+      }
     }
   }
 
@@ -95,21 +121,27 @@ class Module {
   }
 
   PythonResult result(const std::string& name) {
-    set_globals();
+    find_constants();
     const auto function = functions_.find(name);
     if (function == functions_.end())
       throw Error({.where = file_,
                    .what = fmt::format("has no function {}", name),
                    .way_out = fmt::format("give one of {}", fmt::join(names(), ", "))});
-    ConfigValue value = run(function->second, ConfigValue::dict());
+    ConfigValue value = resolved(run(function->second, ConfigValue::dict()));
     return {.value = std::move(value), .skipped = std::move(skipped_)};
   }
 
  private:
+  using Tokens = std::span<const Token>;
+
+  struct Constant {
+    std::size_t line = 0;   ///< of the module's lines
+    std::size_t value = 0;  ///< token that its value starts with
+  };
+
   /// Of one call.
   struct Frame {
     Names locals;
-    std::set<std::string, std::less<>> shared;  ///< names of what another value has, too
     std::optional<ConfigValue> returned;
   };
 
@@ -119,27 +151,121 @@ class Module {
                   .way_out = "give the settings as options, or a function without it"});
   }
 
-  /// Constants of the module.
-  void set_globals() {
-    const Names none;
-    for (const LogicalLine& line : lines_) {
-      const std::vector<Token>& tokens = line.tokens;
-      if (line.indent > 0 || tokens.size() < 4 || tokens[0].kind != TokenKind::name ||
-          !tokens[1].is("="))
+  /// The module's names that are assigned once, in no branch and no function.
+  void find_constants() {
+    bool is_in_definition = false;
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      const std::vector<Token>& tokens = lines_[i].tokens;
+      const bool is_definition = is_one_of(tokens[0], {"def", "class", "async", "@"});
+      if (lines_[i].indent == 0) is_in_definition = is_definition;
+      if (is_definition && lines_[i].indent == 0) {
+        if (tokens[0].is("class")) classes_.insert(tokens[1].text);
         continue;
-      std::size_t at = 2;
-      globals_[tokens[0].text] = value_at(tokens, at, none);
+      }
+      if (!is_in_definition)
+        find_constants(i);
+      else if (tokens[0].is("global"))
+        unsure_.merge(names_in(tokens));
     }
   }
 
-  ConfigValue value_at(std::span<const Token> tokens, std::size_t& at, const Names& locals) {
-    const auto call = [&](const std::string& name,
-                          const ConfigValue& given) -> std::optional<ConfigValue> {
-      const auto function = functions_.find(name);
-      if (function == functions_.end()) return std::nullopt;
-      return run(function->second, given);
+  void find_constants(std::size_t at) {
+    const Tokens tokens = lines_[at].tokens;
+    const auto sign = equals_sign(tokens), change = sign_of_change(tokens);
+    const bool is_one = lines_[at].indent == 0 && tokens[0].kind == TokenKind::name && sign &&
+                        is_one_of(tokens[1], {"=", ":"}) && !equals_sign(tokens, *sign + 1) &&
+                        !place_of(tokens, {";"}) &&
+                        !is_one_of(tokens[0], {"else", "try", "except", "finally"});
+    if (is_one) {
+      if (!constants_.try_emplace(tokens[0].text, Constant{at, *sign + 1}).second)
+        unsure_.insert(tokens[0].text);
+      const auto used = names_in(tokens.subspan(*sign + 1));
+      if (std::ranges::any_of(used, [&](const std::string& name) { return has_function(name); }))
+        touched_.insert(used.begin(), used.end());
+      return;
+    }
+    const bool is_bound = sign || change || place_of(tokens, {";"}) || has(tokens, ":=") ||
+                          is_one_of(tokens[0], {"for", "with", "del", "import", "from", "except",
+                                                "def", "class", "async", "match", "case"});
+    if (is_bound)
+      unsure_.merge(names_in(tokens));
+    else if (!is_one_of(tokens[0], {"assert", "if", "elif", "while"}))
+      touched_.merge(names_in(tokens));
+  }
+
+  static bool has(Tokens tokens, std::string_view word) {
+    return std::ranges::any_of(tokens, [&](const Token& token) { return token.is(word); });
+  }
+
+  /// Its value is only looked at where it is used.
+  const ConfigValue* constant(const std::string& name) {
+    const auto found = constants_.find(name);
+    if (found == constants_.end()) return nullptr;
+    const LogicalLine& line = lines_[found->second.line];
+    if (unsure_.contains(name) || functions_.contains(name))
+      throw error(line.line(), fmt::format("{} is assigned in several places, which is not "
+                                           "followed",
+                                           name));
+    if (const auto known = values_of_constants_.find(name); known != values_of_constants_.end())
+      return &known->second;
+    if (++depth_ > deepest_call)
+      throw error(line.line(), fmt::format("{} stands for names of names too deeply", name));
+    const std::uint32_t objects_before = objects_.size();
+    ++constants_in_work_;
+    std::size_t at = found->second.value;
+    ConfigValue value = whole_value(line.tokens, at, {});
+    if (--constants_in_work_ == 0)
+      for (std::uint32_t i = objects_before; i < objects_.size(); ++i) of_constants_.insert(i + 1);
+    --depth_;
+    const bool can_change = objects_.find(value) != nullptr || value.is_list() || value.is_dict();
+    if (can_change && touched_.contains(name))
+      throw error(line.line(), fmt::format("{} may be changed outside of functions, which is not "
+                                           "followed",
+                                           name));
+    return &(values_of_constants_[name] = std::move(value));
+  }
+
+  bool has_function(const std::string& name) const {
+    return functions_.contains(name) && !unsure_.contains(name) && !constants_.contains(name);
+  }
+
+  ConfigValue value_at(Tokens tokens, std::size_t& at, const Names& locals) {
+    const auto call = [&](const std::string& name, const ConfigValue& given) {
+      return run(functions_.find(name)->second, given);
     };
-    return value_of(tokens, at, {locals, globals_, file_, call, budget_});
+    return value_of(tokens, at,
+                    {locals, file_, [&](const std::string& name) { return constant(name); },
+                     [&](const std::string& name) { return has_function(name); },
+                     [&](const std::string& name) { return classes_.contains(name); }, call,
+                     objects_, budget_});
+  }
+
+  /// To the end of the line.
+  ConfigValue whole_value(Tokens tokens, std::size_t& at, const Names& locals) {
+    ConfigValue value = value_at(tokens, at, locals);
+    if (at + 1 < tokens.size()) throw not_followed(tokens);
+    return value;
+  }
+
+  Error not_followed(Tokens tokens) const {
+    return error(tokens[0].line,
+                 fmt::format("`{}` is not followed without running Python", text_of(tokens)));
+  }
+
+  /// The value with what its references stand for.
+  ConfigValue resolved(ConfigValue value, int depth = 0) {
+    if (--budget_ < 0 || depth > deepest_value)
+      throw error(value.line(), "the configuration is nested too deeply, or has too many values");
+    const int line = value.line();
+    if (const ConfigValue* object = objects_.find(value)) value = *object;
+    value.set_line(line);
+    if (value.is_list())
+      for (ConfigValue& element : value.elements())
+        element = resolved(std::move(element), depth + 1);
+    if (value.is_dict())
+      for (ConfigValue::Entry& entry : value.entries())
+        entry.value = resolved(std::move(entry.value), depth + 1);
+    return value;
   }
 
   ConfigValue run(const Function& function, const ConfigValue& given) {
@@ -147,9 +273,12 @@ class Module {
     if (++depth_ > deepest_call || --budget_ < 0)
       throw error(header.line(), "functions call each other too deeply or too often");
     Frame frame;
+    if (function.line > 0 && lines_[function.line - 1].tokens[0].is("@")) {
+      const std::vector<Token>& decorator = lines_[function.line - 1].tokens;
+      skipped_.push_back({decorator[0].line, text_of(decorator)});
+    }
     for (std::size_t i = 0; i < function.parameters.size(); ++i)
-      frame.locals[function.parameters[i].name] =
-          argument(function.parameters[i], i, given, header.tokens);
+      frame.locals[function.parameters[i].name] = argument(function, i, given);
     std::size_t end = function.line + 1;
     while (end < lines_.size() && lines_[end].indent > header.indent) ++end;
     run_block(function.line + 1, end, frame);
@@ -157,13 +286,16 @@ class Module {
     return frame.returned.value_or(ConfigValue());
   }
 
-  ConfigValue argument(const Parameter& parameter, std::size_t place, const ConfigValue& given,
-                       std::span<const Token> header) {
+  ConfigValue argument(const Function& function, std::size_t place, const ConfigValue& given) {
+    const Parameter& parameter = function.parameters[place];
     for (const std::string& key : {parameter.name, std::to_string(place)})
       if (const ConfigValue* value = given.find(key)) return *value;
     if (parameter.otherwise == 0) return not_known(parameter.name, given.line());
+    // Python makes a default once.
+    const std::pair key(function.line, place);
+    if (const auto known = defaults_.find(key); known != defaults_.end()) return known->second;
     std::size_t at = parameter.otherwise;
-    return value_at(header, at, {});
+    return defaults_[key] = value_at(lines_[function.line].tokens, at, {});
   }
 
   std::size_t end_of_block(std::size_t header, std::size_t end) const {
@@ -180,11 +312,12 @@ class Module {
         continue;
       }
       if (is_one_of(first, {"def", "class", "@"})) {
-        if (!first.is("@")) frame.locals.erase(lines_[i].tokens[1].text);
+        const Token& name = lines_[i].tokens[1];
+        if (!first.is("@")) frame.locals[name.text] = not_known(name.text, name.line);
         i = end_of_block(i, end);
         continue;
       }
-      if (is_one_of(first, {"for", "while", "with", "try", "match", "async", "raise", "del"}))
+      if (is_refused(first))
         throw error(first.line,
                     fmt::format("`{}` is not followed without running Python", first.text));
       run_statement(lines_[i].tokens, frame);
@@ -210,7 +343,7 @@ class Module {
     return i;
   }
 
-  bool holds(std::span<const Token> tokens, const Frame& frame) {
+  bool holds(Tokens tokens, const Frame& frame) {
     if (tokens[0].is("else")) return true;
     std::size_t at = 1;
     const ConfigValue condition = value_at(tokens, at, frame.locals);
@@ -219,18 +352,39 @@ class Module {
     return condition.truthy();
   }
 
-  void run_statement(std::span<const Token> tokens, Frame& frame) {
+  void run_statement(Tokens tokens, Frame& frame) {
     const Token& first = tokens[0];
+    if (place_of(tokens, {";"})) throw not_followed(tokens);
+    if (is_one_of(first, {"import", "from"}))
+      for (const std::string& name : names_in(tokens))
+        frame.locals[name] = not_known(name, first.line);
     if (is_one_of(first, {"pass", "import", "from", "assert", "global"})) return;
     if (first.kind == TokenKind::text) return;
     std::size_t at = 1;
     if (first.is("return")) {
       frame.returned =
-          tokens[1].kind == TokenKind::end ? ConfigValue() : value_at(tokens, at, frame.locals);
+          tokens[1].kind == TokenKind::end ? ConfigValue() : whole_value(tokens, at, frame.locals);
       return;
     }
+    if (const auto sign = sign_of_change(tokens)) return change(tokens, *sign, frame);
     if (const auto sign = equals_sign(tokens)) return assign(tokens, *sign, frame);
+    if (calls_followed(tokens, frame)) {
+      at = 0;
+      whole_value(tokens, at, frame.locals);
+      return;
+    }
     skipped_.push_back({first.line, text_of(tokens)});
+  }
+
+  /// Whether it calls one of the module's functions that has nothing that is refused.
+  bool calls_followed(Tokens tokens, const Frame& frame) const {
+    const std::string& name = tokens[0].text;
+    if (!tokens[1].is("(") || !has_function(name) || frame.locals.contains(name)) return false;
+    return functions_.find(name)->second.is_followed;
+  }
+
+  static bool is_refused(const Token& first) {
+    return is_one_of(first, {"for", "while", "with", "try", "match", "async", "raise", "del"});
   }
 
   static std::string text_of(std::span<const Token> tokens) {
@@ -241,7 +395,27 @@ class Module {
     return text.size() > longest ? text.substr(0, longest) + "..." : text;
   }
 
-  void assign(std::span<const Token> tokens, std::size_t sign, Frame& frame) {
+  /// a += b as a = a + (b), which is the same for numbers and texts.
+  void change(Tokens tokens, std::size_t sign, Frame& frame) {
+    const Tokens target = tokens.first(sign);
+    std::vector<Token> longer(target.begin(), target.end());
+    const int line = tokens[0].line;
+    longer.push_back({TokenKind::symbol, "=", line});
+    longer.insert(longer.end(), target.begin(), target.end());
+    longer.push_back({TokenKind::end, "", line});
+    std::size_t at = sign + 1;
+    if (value_at(longer, at, frame.locals).is_list()) throw not_followed(tokens);
+    const std::string& text = tokens[sign].text;
+    longer.back() = {TokenKind::symbol, text.substr(0, text.size() - 1), line};
+    longer.push_back({TokenKind::symbol, "(", line});
+    longer.insert(longer.end(), tokens.begin() + static_cast<std::ptrdiff_t>(sign) + 1,
+                  tokens.end() - 1);
+    longer.push_back({TokenKind::symbol, ")", line});
+    longer.push_back({TokenKind::end, "", line});
+    assign(longer, sign, frame);
+  }
+
+  void assign(Tokens tokens, std::size_t sign, Frame& frame) {
     std::vector<std::string> path;
     std::size_t i = 0;
     for (; i < sign && tokens[i].kind == TokenKind::name; i += 2) {
@@ -250,48 +424,66 @@ class Module {
     }
     const bool is_path = !path.empty() && (tokens[i + 1].is("=") || tokens[i + 1].is(":"));
     std::size_t at = sign + 1;
-    if (!is_path || equals_sign(tokens, at))
-      throw error(tokens[0].line,
-                  fmt::format("`{}` is not followed without running Python", text_of(tokens)));
-    ConfigValue value = value_at(tokens, at, frame.locals);
-    if (path.size() == 1) {
-      if (is_plain(tokens, sign))
-        frame.shared.insert(path[0]);
-      else
-        frame.shared.erase(path[0]);
+    if (!is_path || path.size() > longest_path || equals_sign(tokens, at))
+      throw not_followed(tokens);
+    ConfigValue value = whole_value(tokens, at, frame.locals);
+    if (path.size() == 1)
       frame.locals[path[0]] = std::move(value);
-      return;
-    }
-    if (frame.shared.contains(path[0]))
-      throw error(tokens[0].line, fmt::format("{} is a part of another value, which is not "
-                                              "followed",
-                                              path[0]));
-    set_attribute(frame.locals[path[0]], path, std::move(value), tokens[0].line);
+    else
+      set_attribute(path, std::move(value), tokens[0].line, frame);
   }
 
-  /// Whether behind the sign there is a name, or attributes of one: no new value.
-  static bool is_plain(std::span<const Token> tokens, std::size_t sign) {
-    return std::all_of(tokens.begin() + static_cast<std::ptrdiff_t>(sign) + 1, tokens.end() - 1,
-                       [](const Token& t) { return t.kind == TokenKind::name || t.is("."); });
+  void set_attribute(std::span<const std::string> path, ConfigValue value, int line,
+                     const Frame& frame) {
+    const auto local = frame.locals.find(path[0]);
+    const ConfigValue* at = local != frame.locals.end() ? &local->second : constant(path[0]);
+    ConfigValue* object = at != nullptr ? object_of(*at, path[0], line) : nullptr;
+    if (object == nullptr) throw not_known_here(path[0], line);
+    for (const std::string& name : path.subspan(1, path.size() - 2)) {
+      if (!object->has(name)) {
+        const std::string callee = callee_of(*object);
+        const bool has_defaults =
+            callee.empty() || callee.ends_with("Config") || callee.ends_with("default_adamw");
+        if (!has_defaults) throw not_known_here(name, line);
+        set(*object, name, objects_.add(ConfigValue::dict({{std::string(callee_key), ""}}), line),
+            line);
+      }
+      object = object_of(*object->find(name), name, line);
+    }
+    set(*object, path.back(), std::move(value), line);
   }
 
-  static void set_attribute(ConfigValue& root, std::span<const std::string> path, ConfigValue value,
-                            int line) {
-    ConfigValue* at = &root;
-    for (std::size_t i = 1; i < path.size(); ++i) {
-      if (!at->is_dict()) *at = ConfigValue::dict();
-      const bool is_last = i + 1 == path.size();
-      if (is_last || !at->has(path[i])) at->set(path[i], is_last ? value : ConfigValue());
-      const auto entry = std::ranges::find(at->entries(), path[i], &ConfigValue::Entry::key);
-      entry->line = line;
-      at = &entry->value;
-    }
+  static void set(ConfigValue& object, const std::string& name, ConfigValue value, int line) {
+    object.set(name, std::move(value));
+    std::ranges::find(object.entries(), name, &ConfigValue::Entry::key)->line = line;
+  }
+
+  Error not_known_here(const std::string& name, int line) const {
+    return error(line, fmt::format("{} is not known without running Python", name));
+  }
+
+  ConfigValue* object_of(const ConfigValue& value, const std::string& name, int line) {
+    ConfigValue* object = objects_.find(value);
+    if (object == nullptr) throw not_known_here(name, line);
+    if (constants_in_work_ == 0 && of_constants_.contains(value.shared_node()))
+      throw error(line, fmt::format("{} belongs to a constant of the module, whose changes are "
+                                    "not followed",
+                                    name));
+    return object;
   }
 
   const std::string& file_;
   std::vector<LogicalLine> lines_;
   std::map<std::string, Function, std::less<>> functions_;
-  Names globals_;
+  std::map<std::string, Constant, std::less<>> constants_;
+  std::set<std::string, std::less<>> unsure_;   ///< names that are also bound in other ways
+  std::set<std::string, std::less<>> touched_;  ///< names of what a statement may change
+  std::set<std::string, std::less<>> classes_;
+  Names values_of_constants_;
+  int constants_in_work_ = 0;
+  std::set<std::uint32_t> of_constants_;  ///< objects that constants made
+  std::map<std::pair<std::size_t, std::size_t>, ConfigValue> defaults_;
+  Objects objects_;
   std::int64_t budget_ = most_values;
   int depth_ = 0;
   std::vector<PythonResult::Skipped> skipped_;

@@ -34,10 +34,11 @@ struct PythonResult {
 /// Throws Error with file and line where the text is no Python.
 std::vector<std::string> python_functions(std::string_view text, const std::string& file);
 
-/// What `function` returns. Assignments, also to attributes, branches whose condition is known, and
-/// calls of the module's own functions are followed. What comes from an import is a call, or a
-/// PythonObject that stands for it. Throws Error with file and line at a loop, at a condition that
-/// is not known, and where there is no such function.
+/// What `function` returns. Assignments, also to attributes and by two names of one value, branches
+/// whose condition is known, dataclasses.replace, and calls of the module's own functions are
+/// followed. What comes from an import is a call, or a PythonObject that stands for it. Throws
+/// Error with file and line at a loop, at a condition or a change that is not known, and where
+/// there is no such function.
 PythonResult python_result(std::string_view text, const std::string& file,
                            std::string_view function);
 

@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,12 +23,17 @@ std::string callee_of(const ConfigValue& value) {
   return callee.is_string() ? callee.string() : std::string();
 }
 
-/// What a call was given by name.
-ConfigValue arguments_of(const ConfigValue& call) {
-  ConfigValue arguments = call.is_dict() ? call : ConfigValue::dict();
-  arguments.erase(callee_key);
-  return arguments;
+using Callees = std::initializer_list<std::string_view>;
+using Known = std::initializer_list<std::string_view>;
+
+/// Whether the name, or its end behind a dot, is one of these.
+bool is_one_of(std::string_view callee, Callees names) {
+  return std::ranges::any_of(names, [&](std::string_view name) {
+    return callee == name || callee.ends_with(fmt::format(".{}", name));
+  });
 }
+
+constexpr std::int64_t predicted_chunks = 8;
 
 class Sections {
  public:
@@ -35,12 +42,26 @@ class Sections {
 
   Recipe read() {
     const ConfigValue& config = result_.value;
-    for (const char* name : {"training", "parallelism"})
-      sections_.set(name, arguments_of(config.get(name)));
+    if (config.has("0"))
+      throw error(config.line(), "Trainer.Config", "takes arguments by name only");
+    if (!is_one_of(callee_of(config), {"Trainer.Config"}))
+      warn(config.line(), callee_of(config), "is not modelled: it is predicted as Trainer.Config");
+    // The others are read, or change nothing of a step.
+    warn_of_others(
+        config, "",
+        {"model_spec", "hf_assets_path", "dump_folder", "profiler", "metrics", "tokenizer",
+         "dataloader", "optimizer", "lr_scheduler", "training", "parallelism", "checkpoint",
+         "activation_checkpoint", "compile", "comm", "validator", "debug", "loss"});
+    const ConfigValue training = section("training", {"TrainingConfig"});
+    sections_.set("training", training);
+    for (const ConfigValue::Entry& entry : training.entries())
+      if (entry.value.is_null())
+        throw error(entry.line, "training." + entry.key, "expected a value, got None");
+    sections_.set("parallelism", section("parallelism", {"ParallelismConfig"}));
     set_model(config);
     set_checkpointing(config);
-    set_optimizer(config.get("optimizer"));
-    set_compile(config.get("compile"));
+    set_optimizer();
+    set_compile();
     set_loss(config.get("loss"));
     for (const PythonResult::Skipped& skipped : result_.skipped)
       warn(skipped.line, skipped.text, "is not followed: what it changes is not predicted");
@@ -58,13 +79,55 @@ class Sections {
                          .mend = {}});
   }
 
+  Error error(int line, std::string_view key, std::string what) const {
+    return Error({.where = fmt::format("{}:{}: {}", file_, line, key),
+                  .what = std::move(what),
+                  .way_out = "write its call with its values in this file, or give the settings "
+                             "as options"});
+  }
+
+  void warn_of_others(const ConfigValue& call, const std::string& before, Known known) {
+    if (!call.is_dict()) return;
+    for (const ConfigValue::Entry& entry : call.entries())
+      if (entry.key != callee_key && std::ranges::find(known, entry.key) == known.end())
+        warn(entry.line, before + entry.key, "is not modelled: it is left out of the prediction");
+  }
+
+  /// A section as its call has it, with the callee. None where the file leaves it out.
+  ConfigValue call_of(const std::string& name, Callees callees) const {
+    const ConfigValue* given = result_.value.find(name);
+    if (given == nullptr) return {};
+    const std::string callee = callee_of(*given);
+    const bool is_read = given->has(callee_key) && (callee.empty() || is_one_of(callee, callees));
+    if (!is_read)
+      throw error(given->line(), name,
+                  fmt::format("expected a call of {}, got {}", fmt::join(callees, " or "),
+                              callee.empty() ? given->str() : callee));
+    const bool takes_places = is_one_of(callee, {"default_adamw", "model_registry"});
+    if (given->has(takes_places ? "1" : "0"))
+      throw error(given->line(), name, fmt::format("{} takes arguments by name only", callee));
+    return *given;
+  }
+
+  /// What the section's call was given by name.
+  ConfigValue section(const std::string& name, Callees callees) const {
+    ConfigValue arguments = call_of(name, callees);
+    if (arguments.is_null()) return ConfigValue::dict();
+    arguments.erase(callee_key);
+    return arguments;
+  }
+
   void set_model(const ConfigValue& config) {
     ConfigValue model = ConfigValue::dict();
     const ConfigValue assets = config.get("hf_assets_path");
     if (assets.is_string()) model.set("hf_assets_path", assets);
-    const ConfigValue spec = config.get("model_spec");
+    const bool has_spec = !config.get("model_spec").is_null();
+    const ConfigValue spec = has_spec ? call_of("model_spec", {"model_registry"}) : ConfigValue();
     const ConfigValue flavor = spec.has("flavor") ? spec.get("flavor") : spec.get("0");
     if (flavor.is_string()) model.set("flavor", flavor);
+    warn_of_others(spec, "model_spec.",
+                   {"0", "flavor", "attn_backend", "moe_comm_backend", "tp_gemm_backend",
+                    "num_mtp_layers", "converters"});
     played_as(spec, "attn_backend", "flex");
     played_as(spec, "moe_comm_backend", "standard");
     played_as(spec, "tp_gemm_backend", "default");
@@ -90,10 +153,11 @@ class Sections {
                    .way_out = "write a list of them"});
     ConfigValue names = ConfigValue::list();
     for (const ConfigValue& converter : converters.elements()) {
-      std::string name = callee_of(converter);
+      std::string name = converter.is_dict() ? callee_of(converter) : converter.str();
       if (const std::size_t dot = name.find('.'); dot != std::string::npos) name.resize(dot);
       if (name == "Float8LinearConverter") {
-        ConfigValue float8 = arguments_of(converter);
+        ConfigValue float8 = converter;
+        float8.erase(callee_key);
         float8.erase("model_compile_enabled");
         if (!float8.has("recipe_name")) float8.set("recipe_name", "rowwise");
         sections_.set("float8", std::move(float8));
@@ -106,24 +170,30 @@ class Sections {
   }
 
   void set_checkpointing(const ConfigValue& config) {
-    const ConfigValue given = config.get("activation_checkpoint");
-    std::string kind = callee_of(given);
-    if (!config.has("activation_checkpoint")) kind = "SelectiveAC";
-    if (given.is_null() && config.has("activation_checkpoint")) kind = "none";
-    if (const std::size_t dot = kind.find('.'); dot != std::string::npos) kind.resize(dot);
-    ConfigValue section = ConfigValue::dict({{"mode", kind}, {"selective_ac_option", "op"}});
-    if (kind == "SelectiveAC") section.set("mode", "selective");
-    if (kind == "FullAC") section.set("mode", "full");
+    ConfigValue section = ConfigValue::dict({{"mode", "none"}, {"selective_ac_option", "op"}});
+    if (!config.has("activation_checkpoint") || !config.get("activation_checkpoint").is_null()) {
+      const ConfigValue call =
+          call_of("activation_checkpoint", {"SelectiveAC.Config", "FullAC.Config"});
+      const bool is_full = callee_of(call).ends_with("FullAC.Config");
+      section.set("mode", is_full ? "full" : "selective");
+      ConfigValue others = call;
+      // torchtitan's own list.
+      constexpr std::string_view recomputed = "force_recompute_mm_shapes_by_fqns";
+      if (others.get(recomputed) == ConfigValue::list({"moe.router.gate"}))
+        others.erase(recomputed);
+      warn_of_others(others, "activation_checkpoint.",
+                     {"preserve_rng_state", "determinism_check", "debug"});
+    }
     sections_.set("activation_checkpoint", std::move(section));
   }
 
-  /// default_adamw has one group of AdamW.
-  void set_optimizer(const ConfigValue& given) {
+  void set_optimizer() {
+    const ConfigValue given = call_of("optimizer", {"OptimizersContainer.Config", "default_adamw"});
     std::vector<std::string> names;
-    const ConfigValue groups = given.get("param_groups");
-    if (groups.is_list())
-      for (const ConfigValue& group : groups.elements())
-        names.push_back(group.get("optimizer_name").str());
+    if (is_one_of(callee_of(given), {"default_adamw"}))
+      names.emplace_back("AdamW");
+    else if (given.has("param_groups") || !callee_of(given).empty())
+      names = names_of_groups(given);
     std::ranges::sort(names);
     const auto repeated = std::ranges::unique(names);
     names.erase(repeated.begin(), repeated.end());
@@ -131,25 +201,65 @@ class Sections {
     if (!names.empty()) section.set("name", fmt::format("{}", fmt::join(names, " and ")));
     for (const char* key : {"implementation", "fused"})
       if (const ConfigValue value = given.get(key); !value.is_null()) section.set(key, value);
+    warn_of_others(
+        given, "optimizer.",
+        {"0", "param_groups", "implementation", "fused", "lr", "betas", "eps", "weight_decay"});
     sections_.set("optimizer", std::move(section));
   }
 
-  void set_compile(const ConfigValue& given) {
-    ConfigValue compile = arguments_of(given);
+  std::vector<std::string> names_of_groups(const ConfigValue& optimizer) {
+    const ConfigValue groups = optimizer.get("param_groups");
+    if (!groups.is_list() || groups.elements().empty())
+      throw error(optimizer.line(), "optimizer.param_groups",
+                  fmt::format("expected a list of ParamGroupConfig, got {}", groups.str()));
+    std::vector<std::string> names;
+    for (const ConfigValue& group : groups.elements()) {
+      const ConfigValue name = group.get("optimizer_name");
+      if (!name.is_string() || !is_one_of(callee_of(group), {"ParamGroupConfig"}))
+        throw error(group.line(), "optimizer.param_groups",
+                    "has a group whose optimizer_name is not known without running Python");
+      names.push_back(name.string());
+      const ConfigValue arguments = group.get("optimizer_kwargs");
+      if (!arguments.is_null() && (!arguments.is_dict() || arguments.has(callee_key)))
+        warn(arguments.line(), "optimizer_kwargs",
+             "is not known: it is left out of the prediction");
+      else
+        warn_of_others(arguments, "optimizer_kwargs.", {"lr", "betas", "eps", "weight_decay"});
+    }
+    return names;
+  }
+
+  void set_compile() {
+    ConfigValue compile = section("compile", {"CompileConfig"});
     constexpr std::string_view pipelined = "enable_async_tensor_parallel";
     if (const ConfigValue value = compile.get(pipelined); !value.is_null()) {
       sections_.find("parallelism")->set(pipelined, value);
       compile.erase(pipelined);
     }
+    const ConfigValue parts = compile.get("components");
+    if (parts.is_list() && parts.elements().empty()) compile.set("enable", false);
     sections_.set("compile", std::move(compile));
   }
 
   void set_loss(const ConfigValue& loss) {
+    if (loss.is_null()) return;
     const std::string callee = callee_of(loss);
-    if (!loss.is_null() && !callee.starts_with("ChunkedLossWrapper"))
-      warn(loss.line(), "loss",
-           fmt::format("is not modelled: {} is predicted as a cross-entropy in 8 parts",
-                       callee.empty() ? loss.str() : callee));
+    if (loss.is_dict() && callee.empty()) return warn_of_others(loss, "loss.", {});
+    if (!is_one_of(callee, {"ChunkedLossWrapper.Config"}))
+      return warn(loss.line(), "loss", played_loss(callee.empty() ? loss.str() : callee));
+    if (const ConfigValue parts = loss.get("num_chunks");
+        loss.has("num_chunks") && !(parts == ConfigValue(predicted_chunks)))
+      warn(parts.line(), "loss.num_chunks", played_loss(parts.str()));
+    if (const ConfigValue of_part = loss.get("loss_fn");
+        loss.has("loss_fn") && !is_one_of(callee_of(of_part), {"CrossEntropyLoss.Config"}))
+      warn(of_part.line(), "loss.loss_fn",
+           played_loss(callee_of(of_part).empty() ? of_part.str() : callee_of(of_part)));
+    warn_of_others(loss, "loss.", {"num_chunks", "loss_fn"});
+  }
+
+  static std::string played_loss(const std::string& what) {
+    return fmt::format("is not modelled: {} is predicted as a cross-entropy in {} parts", what,
+                       predicted_chunks);
   }
 
   Recipe finished() {
@@ -190,7 +300,7 @@ Recipe read_torchtitan_python(std::string_view text, const PythonName& name) {
   const std::string function =
       name.function.empty() ? only_function(text, name.file) : name.function;
   PythonResult result = python_result(text, name.file, function);
-  if (!callee_of(result.value).ends_with("Config"))
+  if (!callee_of(result.value).ends_with("Trainer.Config"))
     throw Error({.where = fmt::format("{}: {}", name.file, function),
                  .what = "returns no Trainer.Config that can be read",
                  .way_out = "give a function of torchtitan's config_registry.py"});
