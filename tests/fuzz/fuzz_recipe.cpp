@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const ConfigKind kind :
        {ConfigKind::trl, ConfigKind::axolotl, ConfigKind::llama_factory, ConfigKind::torchtune,
         ConfigKind::litgpt, ConfigKind::ms_swift, ConfigKind::torchtitan})
-    for (const char* name : {"run.yaml", "run.sh", "run.toml"}) {
+    for (const char* name : {"run.yaml", "run.sh", "run.toml", "run.py"}) {
       const ConfigFile file{.path = name, .kind = kind, .text = text};
       try {
         const Recipe recipe = read_recipe(file);
