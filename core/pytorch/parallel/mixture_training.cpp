@@ -139,7 +139,9 @@ void MixtureTraining::make_parts() {
 }
 
 void MixtureTraining::parallelize(Part& part, ProcessGroups& groups) {
-  if (settings_.shape.ties_head && !settings_.shards)
+  const bool is_sharded =
+      size_of_axis(settings_.mesh, "dp_shard") * size_of_axis(settings_.mesh, "cp") > 1;
+  if (settings_.shape.ties_head && !(settings_.shards && is_sharded))
     throw Error({.where = "--mesh",
                  .what = "a tied output of torchtitan 0.3's layers is predicted only where FSDP2 "
                          "shards the model",
