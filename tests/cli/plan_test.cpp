@@ -355,7 +355,8 @@ TEST_F(Plan, BadQuestionsAreOneLine) {
       {"plan --model nowhere --cluster h100_sxm " + tokens, "nowhere"},
       {"plan --model config.json --cluster h1000 " + tokens, "--cluster"},
       {"plan --model config.json --batch 2 " + tokens, "--batch: is the micro-batch of your own"},
-      {"plan --model Qwen/Qwen2.5-0.5B " + tokens, "run `hf download Qwen/Qwen2.5-0.5B"},
+      {"plan --model Qwen/Qwen2.5-0.5B --cluster h100_sxm " + tokens,
+       "run `hf download Qwen/Qwen2.5-0.5B"},
       {"plan --cluster h100_sxm " + tokens, "--model: no model was given"}};
   for (const auto& [arguments, expected] : bad)
     EXPECT_THAT(refused(arguments).errors, HasSubstr(expected)) << arguments;
