@@ -260,6 +260,11 @@ TEST(TorchtitanPython, EndsWhereTextIsNestedDeeply) {
   for (int i = 0; i < 200'000; ++i) path += ".a";
   EXPECT_NE(refusal(nots + "1\n").find("returns no Trainer.Config"), std::string::npos);
   EXPECT_EQ(refusal(path + " = 1\n    return c\n").find("run.py:3: "), 0U);
+  std::string calls = "def run():\n    return f0()\ndef f15():\n    return 1\n";
+  for (int i = 0; i < 15; ++i)
+    calls += "def f" + std::to_string(i) + "():\n    return " + std::string(28, '[') + "f" +
+             std::to_string(i + 1) + "()" + std::string(28, ']') + "\n";
+  EXPECT_NE(refusal(calls, "run").find("nested too deeply"), std::string::npos);
   EXPECT_EQ(refusal("def run():\n    c = Trainer.Config()\n    c.training = c\n    return c\n")
                 .find("run.py:"),
             0U);

@@ -12,7 +12,7 @@
 namespace shardscope::python {
 namespace {
 
-constexpr int deepest = 64;
+constexpr int deepest = 128;
 /// Whether Python runs what is read.
 enum class Runs : std::uint8_t { yes, maybe, no };
 
@@ -24,9 +24,9 @@ class Expression {
       : tokens_(tokens), at_(at), around_(around) {}
 
   ConfigValue whole() {
-    if (++depth_ > deepest) throw error("brackets are nested too deeply");
+    if (++around_.depth > deepest) throw error("brackets are nested too deeply");
     ConfigValue value = lambda_or_choice();
-    --depth_;
+    --around_.depth;
     return value;
   }
 
@@ -226,11 +226,11 @@ class Expression {
   }
 
   ConfigValue signed_value() {
-    if (++depth_ > deepest) throw error("brackets are nested too deeply");
+    if (++around_.depth > deepest) throw error("brackets are nested too deeply");
     ConfigValue value = take("-")   ? combined(ConfigValue(0), "-", signed_value())
                         : take("+") ? signed_value()
                                     : with_suffixes();
-    --depth_;
+    --around_.depth;
     return value;
   }
 
@@ -462,7 +462,6 @@ class Expression {
   std::span<const Token> tokens_;
   std::size_t& at_;
   const Surroundings& around_;
-  int depth_ = 0;
   Runs runs_ = Runs::yes;
 };
 

@@ -44,6 +44,7 @@ struct Surroundings {
   std::function<ConfigValue(const std::string&, const ConfigValue& call)> call;
   Objects& objects;
   std::int64_t& budget;  ///< values that may still be made
+  int& depth;            ///< of expressions in work, also of functions that call each other
 };
 
 /// A value that only running the code would tell. `text` is shown for it.

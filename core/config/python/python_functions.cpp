@@ -237,7 +237,7 @@ class Module {
                     {locals, file_, [&](const std::string& name) { return constant(name); },
                      [&](const std::string& name) { return has_function(name); },
                      [&](const std::string& name) { return classes_.contains(name); }, call,
-                     objects_, budget_});
+                     objects_, budget_, depth_of_expressions_});
   }
 
   /// To the end of the line.
@@ -485,7 +485,7 @@ class Module {
   std::map<std::pair<std::size_t, std::size_t>, ConfigValue> defaults_;
   Objects objects_;
   std::int64_t budget_ = most_values;
-  int depth_ = 0;
+  int depth_ = 0, depth_of_expressions_ = 0;
   std::vector<PythonResult::Skipped> skipped_;
 };
 
