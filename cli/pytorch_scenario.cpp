@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <utility>
 #include <variant>
@@ -67,6 +68,18 @@ ModelOptions model_options(const PytorchQuestion& question) {
   return {.transformers = parse_transformers_version(question.pytorch.transformers.value_or("5"),
                                                      "--transformers"),
           .quantized_base = true};
+}
+
+/// Release 4 of these is known by its parameters alone (`shardscope model`).
+void refuse_forwards_of_4(const Model& model, TransformersVersion version) {
+  constexpr std::array<std::string_view, 4> families{"deepseek_v3", "gemma3_text", "mixtral",
+                                                     "qwen3_moe"};
+  if (version != TransformersVersion::v4 ||
+      std::ranges::find(families, model.family) == families.end())
+    return;
+  throw Error({.where = "--transformers",
+               .what = fmt::format("a step of {} is played as transformers 5 has it", model.family),
+               .way_out = "leave out --transformers 4"});
 }
 
 void refuse_native_options(const JobOptions& job) {
@@ -286,6 +299,7 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   PytorchScenario scenario{.job = job,
                            .model = trained_model(job, model_options(question)),
                            .config = std::move(config)};
+  refuse_forwards_of_4(scenario.model, model_options(question).transformers);
   follow_export(question, scenario);
   const bool casts_frozen = casts_frozen_weights(question.sharding, question.place);
   scenario.eval_batch = question.pytorch.eval_batch.value_or(0);

@@ -1625,6 +1625,16 @@ TEST_F(Pytorch, RefusesDeepSpeedsKeysThatDivideAModel) {
   }
 }
 
+// Their experts lie apart in transformers 4. The program ended with a segmentation fault.
+TEST_F(Pytorch, RefusesStepsThatAreKnownOfTransformers5Alone) {
+  workplace_.write("config.json", small_mixture);
+  const Outcome outcome = workplace_.run(
+      "simulate --runtime fsdp2 --world 2 --seq 64 --model config.json --cluster h100_sxm "
+      "--transformers 4");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.errors, HasSubstr("a step of qwen3_moe is played as transformers 5 has it"));
+}
+
 }  // namespace
 
 }  // namespace shardscope::testing
