@@ -132,9 +132,12 @@ TEST_F(Tools, PeftsExampleTakesWhatItTook) {
     EXPECT_NEAR(memory["peak_reserved_bytes"].get<double>() / bytes("peak_reserved"), 1, 0.02)
         << name;
     for (const auto& [phase, key] : {std::pair{"evaluate", "peak_evaluate"}, {"save", "peak_save"}})
-      if (row.contains(key))
-        // Known to be off: LoRA under ZeRO-1 and 2, 1.1% too low.
-        EXPECT_NEAR(allocated_in(got["phases"], phase) / bytes(key), 1, 0.012) << name << phase;
+      if (row.contains(key)) {
+        // Known to be off: saving LoRA under ZeRO-1 and 2, 1.1% too low.
+        const bool is_off = name == "lora_zero1" || name == "lora_zero2";
+        EXPECT_NEAR(allocated_in(got["phases"], phase) / bytes(key), 1, is_off ? 0.012 : 0.01)
+            << name << phase;
+      }
   }
 }
 
@@ -151,7 +154,8 @@ double most_allocated_error(const std::string& of) {
       {"lora_fsdp1s resume", 0.55},       {"qlora_fsdp2 train", 0.002},
       {"qlora_fsdp2 evaluate", 0.006},    {"qlora_fsdp2 save", 0.023},
       {"full_fsdp2 train", 0.0035},       {"full_fsdp2s train", 0.0035},
-      {"full_z3n save_optimizer", 0.022}, {"qlora_z2 save_optimizer", 0.0015}};
+      {"full_z3n save_optimizer", 0.022}, {"qlora_z2 save_optimizer", 0.0015},
+      {"qlora_fsdp1 resume", 0.0035}};
   if (const auto known = off.find(of); known != off.end()) return known->second;
   return of.ends_with("resume") ? 0.002 : 0.0002;
 }
@@ -182,9 +186,11 @@ TEST_F(Tools, ThePhasesOfTheTrainerTakeWhatTheyTook) {
     const Json phases = answer(options)["phases"];
     for (const char* phase : {"train", "evaluate", "save", "save_optimizer", "resume"}) {
       const Json memory = memory_of(phases, phase);
-      // What saves nothing is no phase. PEFT loads adapters of bfloat16 as float32.
+      // What saves nothing is no phase. On one device and under DDP PEFT loads adapters of bfloat16
+      // as float32.
       const bool resumes = std::string(phase) == "resume";
-      if (memory.is_null() || !row.contains(phase) || (resumes && kind == "qlora")) continue;
+      const bool loads_wider = resumes && (name == "qlora_none" || name == "qlora_ddp");
+      if (memory.is_null() || !row.contains(phase) || loads_wider) continue;
       ++compared[phase];
       const auto error = [&](const char* predicted, const char* of) {
         return std::abs(memory[predicted].get<double>() / row[phase][of].get<double>() - 1);
