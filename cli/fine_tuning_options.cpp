@@ -57,7 +57,7 @@ bool prepares(const FineTuningOptions& options) {
 /// None: off.
 std::optional<eager::UnslothSettings> unsloth_of(const FineTuningOptions& options,
                                                  const Model& model) {
-  if (!options.unsloth || *options.unsloth == "off") return std::nullopt;
+  if (!options.uses_unsloth()) return std::nullopt;
   if (*options.unsloth != "xformers" && *options.unsloth != "sdpa")
     throw Error(
         {.where = "--unsloth",
@@ -194,11 +194,15 @@ std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& op
 }
 
 std::string fine_tuning_words(const eager::FineTuningSetup& tuning) {
-  constexpr std::array<std::string_view, 5> kinds{"nf4", "fp4", "int8", "GPTQ", "AWQ"};
+  using enum QuantizationKind;
+  constexpr std::array<std::pair<QuantizationKind, std::string_view>, 5> kinds{
+      {{nf4, "nf4"}, {fp4, "fp4"}, {int8, "int8"}, {gptq, "GPTQ"}, {awq, "AWQ"}}};
   std::string words;
   if (const auto& base = tuning.quantization)
-    words += fmt::format(", {} base{}", kinds.at(static_cast<std::size_t>(base->kind)),
-                         base->double_quantization ? " (double quantisation)" : "");
+    for (const auto& [kind, name] : kinds)
+      if (kind == base->kind)
+        words += fmt::format(", {} base{}", name,
+                             base->double_quantization ? " (double quantisation)" : "");
   if (const auto& lora = tuning.adapter)
     words += fmt::format(", {} r={}",
                          lora->dora            ? "DoRA"

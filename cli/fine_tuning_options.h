@@ -19,6 +19,8 @@ struct FineTuningOptions {
   std::optional<std::string> peft_version;
   std::optional<std::string> base_dtype, trainable_dtype, unsloth;
   bool keeps_magnitudes = false;  ///< of a file: Recipe::keeps_magnitudes
+
+  bool uses_unsloth() const { return unsloth && *unsloth != "off"; }
 };
 
 void declare_fine_tuning_options(Command& command, FineTuningOptions& options);

@@ -177,8 +177,7 @@ LossChoice loss_under_unsloth(const PytorchOptions& options, LossChoice loss) {
 
 void apply_loss(const PytorchOptions& options, const Model& model, eager::TrainingSetup& setup) {
   LossChoice loss = loss_of(options.loss.value_or("model"));
-  if (options.fine_tuning.unsloth.value_or("off") != "off")
-    loss = loss_under_unsloth(options, loss);
+  if (options.fine_tuning.uses_unsloth()) loss = loss_under_unsloth(options, loss);
   setup.loop.loss = loss.place;
   setup.loop.scores_kept_logits =
       loss.keeps_logits && loss.objective == eager::Objective::preference;
@@ -337,7 +336,7 @@ void flatten(const PytorchOptions& options, eager::TrainingSetup& setup) {
   if (!options.flattens || !is_supervised) return;
   setup.loop.flattens = true;
   setup.model.packed = options.attention != "flash";
-  if (setup.model.packed && options.fine_tuning.unsloth.value_or("off") == "off")
+  if (setup.model.packed && !options.fine_tuning.uses_unsloth())
     setup.assumed.emplace_back(
         "a row of packed sequences gets a mask of its length squared, where the model takes "
         "position ids: FlashAttention needs none (attn_implementation: flash_attention_2)");
