@@ -130,9 +130,9 @@ Projections project_then_norm(Session& s, Module& module, const Tensor& hidden,
   return out;
 }
 
-/// GLM-4.5: norms of the heads, where it has them, after all projections.
-Projections project_before_norms(Session& s, Module& module, const Tensor& hidden,
-                                 const AttentionShape& shape) {
+/// Query, key and value as (batch, tokens, heads, head size).
+Projections project_as_heads(Session& s, Module& module, const Tensor& hidden,
+                             const AttentionShape& shape) {
   const auto as_heads = [&](const char* projection) {
     Tensor states = call_one(s, module.child(projection), {hidden});
     return view(s, std::move(states), {hidden.size(0), hidden.size(1), -1, shape.head_size});
@@ -141,6 +141,13 @@ Projections project_before_norms(Session& s, Module& module, const Tensor& hidde
   out.query = as_heads("q_proj");
   out.key = as_heads("k_proj");
   out.value = as_heads("v_proj");
+  return out;
+}
+
+/// GLM-4.5: norms of the heads, where it has them, after all projections.
+Projections project_before_norms(Session& s, Module& module, const Tensor& hidden,
+                                 const AttentionShape& shape) {
+  Projections out = project_as_heads(s, module, hidden, shape);
   if (has_child(module, "q_norm")) {
     out.query = call_one(s, module.child("q_norm"), {out.query});
     out.key = call_one(s, module.child("k_norm"), {out.key});
@@ -176,14 +183,7 @@ Projections project_each(Session& s, Module& module, const Tensor& hidden,
 /// AFMoE: a gate beside query, key and value, and norms of the heads after all of them.
 Projections project_gated(Session& s, Module& module, const Tensor& hidden,
                           const AttentionShape& shape) {
-  const auto as_heads = [&](const char* projection) {
-    Tensor states = call_one(s, module.child(projection), {hidden});
-    return view(s, std::move(states), {hidden.size(0), hidden.size(1), -1, shape.head_size});
-  };
-  Projections out;
-  out.query = as_heads("q_proj");
-  out.key = as_heads("k_proj");
-  out.value = as_heads("v_proj");
+  Projections out = project_as_heads(s, module, hidden, shape);
   out.gate = call_one(s, module.child("gate_proj"), {hidden});
   out.query = transpose(s, call_one(s, module.child("q_norm"), {out.query}), 1, 2);
   out.key = transpose(s, call_one(s, module.child("k_norm"), {out.key}), 1, 2);
