@@ -55,7 +55,10 @@ std::string phases_text(const std::vector<PhaseMemory>& given, const Summary& tr
                                           return a.peak_allocated.count < b.peak_allocated.count;
                                         });
   return "memory by phase, on the device and at most:\n\n" + table.text(painter) +
-         fmt::format("\nthe most is allocated in the phase {}\n", highest->phase);
+         fmt::format(
+             "\nMost is allocated in the phase {}. A phase fits with the {} that the process "
+             "holds outside the allocator.\n",
+             highest->phase, rounded_text(training.memory.outside));
 }
 
 std::string with_phases(const std::string& summary_json, const std::vector<PhaseMemory>& given,

@@ -221,8 +221,11 @@ ExitCode run_pytorch(SimulateOptions& options) {
                })};
   std::vector<planner::PhaseMemory> phases;
   if (options.phases)
-    phases = planner::phases_of(training, scenario.model, scenario.config, hardware.profile,
-                                scenario.eval_batch);
+    phases = planner::phases_of(
+        training, scenario.model, scenario.config, hardware.profile,
+        {.outside = outside_bytes(prediction.schedule, hardware.profile),
+         .host_per_node = prediction.summary.host_memory_of_node.value_or(Bytes{})},
+        scenario.eval_batch);
   if (options.folder) {
     const RunFolder folder{*options.folder};
     const int world = training.setup.world;

@@ -46,18 +46,20 @@ struct SavedStates {
 class Phases {
  public:
   Phases(const PytorchTraining& training, const Model& model, const JsonValue& config,
-         const HardwareProfile& profile, std::int64_t eval_batch)
+         const HardwareProfile& profile, const HeldBeside& beside, std::int64_t eval_batch)
       : training_(training),
         profile_(profile),
         setup_(training.setup),
         model_(model),
         config_(config),
+        beside_(beside),
         eval_batch_(eval_batch),
         ranks_(ranks_of_node(profile, training.setup.world)),
         play_({.session = training.setup.session,
                .device = eager::kernel_device(training.setup.session.compute_capability),
                .allocator = training.allocator,
-               .memory = profile.memory}) {}
+               .memory = profile.memory,
+               .outside = beside.outside}) {}
 
   std::vector<PhaseMemory> all() {
     try {
@@ -68,7 +70,7 @@ class Phases {
       const bool saves = save();
       if (saves) states.whole = save_optimizer();
       if (saves && !setup_.loop.zero_redundancy) {
-        Phases next(training_, model_, config_, profile_, eval_batch_);
+        Phases next(training_, model_, config_, profile_, beside_, eval_batch_);
         phases_.push_back(next.resumed(states));
       }
     } catch (const MemoryPlay::OutOfMemoryStop&) {
@@ -143,7 +145,7 @@ class Phases {
     begin("evaluate");
     eager::set_training(run_->model().module(), false);
     std::optional<eager::Tensor> logits = eager::evaluate(play_.session(), *run_, eval_batch_);
-    end("evaluate", {});
+    end("evaluate", beside_.host_per_node);
     logits.reset();
     eager::set_training(run_->model().module(), true);
   }
@@ -186,7 +188,7 @@ class Phases {
       // Every rank is asked for the state, which it clones.
       if (zero() != nullptr && zero()->stage < 3) host = host * ranks_;
     }
-    end("save", host);
+    end("save", beside_.host_per_node + host);
     return true;
   } catch (const Refusal&) {
     return false;
@@ -211,7 +213,7 @@ class Phases {
       // torch.save brings one tensor after the other to the host.
       host = zero() == nullptr ? largest_state() : largest_state() * ranks_;
     }
-    end("save_optimizer", host);
+    end("save_optimizer", beside_.host_per_node + host);
     return states;
   } catch (const Refusal&) {
     return {};
@@ -263,7 +265,7 @@ class Phases {
       set_up();
       begin("resume");
       eager::Session& s = play_.session();
-      run_->model().load_state(s, saves_shards());
+      run_->model().load_state(s, saves_shards(), has_adapter());
       const bool on_device = setup_.world > 1;
       const bool as_they_lie = by_fsdp() || zero() != nullptr;
       const int copies = uses_bitsandbytes() || by_fsdp2() ? 2 : 1;
@@ -277,7 +279,7 @@ class Phases {
         whole.reset();
       }
       held.erase(held.begin(), held.end() - 1);
-      end("resume", host_of_resume(states, copies));
+      end("resume", beside_.host_per_node + host_of_resume(states, copies));
     } catch (const MemoryPlay::OutOfMemoryStop&) {
       end("resume", {}, false);
     }
@@ -311,6 +313,7 @@ class Phases {
   const eager::TrainingSetup& setup_;
   const Model& model_;
   const JsonValue& config_;
+  HeldBeside beside_;
   std::int64_t eval_batch_;
   int ranks_;
   MemoryPlay play_;
@@ -323,8 +326,8 @@ class Phases {
 
 std::vector<PhaseMemory> phases_of(const PytorchTraining& training, const Model& model,
                                    const JsonValue& config, const HardwareProfile& profile,
-                                   std::int64_t eval_batch) {
-  return Phases(training, model, config, profile, eval_batch).all();
+                                   const HeldBeside& beside, std::int64_t eval_batch) {
+  return Phases(training, model, config, profile, beside, eval_batch).all();
 }
 
 }  // namespace shardscope::planner

@@ -147,15 +147,13 @@ Json memory_of(const Json& phases, const std::string& name) {
   return phase == phases.end() ? Json() : (*phase)["memory"];
 }
 
-/// Known to be off. FSDP1's shards of adapters are read with those of the base, so that resuming is
-/// 54% too high. Adapters of bfloat16 become float32 under FSDP2. The others are not explained.
+/// Known to be off. Adapters of bfloat16 become float32 under FSDP2. The others are not explained.
 double most_allocated_error(const std::string& of) {
   const std::map<std::string, double> off = {
-      {"lora_fsdp1s resume", 0.55},       {"qlora_fsdp2 train", 0.002},
-      {"qlora_fsdp2 evaluate", 0.006},    {"qlora_fsdp2 save", 0.023},
-      {"full_fsdp2 train", 0.0035},       {"full_fsdp2s train", 0.0035},
-      {"full_z3n save_optimizer", 0.022}, {"qlora_z2 save_optimizer", 0.0015},
-      {"qlora_fsdp1 resume", 0.0035}};
+      {"qlora_fsdp2 train", 0.002},        {"qlora_fsdp2 evaluate", 0.006},
+      {"qlora_fsdp2 save", 0.023},         {"full_fsdp2 train", 0.0035},
+      {"full_fsdp2s train", 0.0035},       {"full_z3n save_optimizer", 0.022},
+      {"qlora_z2 save_optimizer", 0.0015}, {"qlora_fsdp1 resume", 0.0035}};
   if (const auto known = off.find(of); known != off.end()) return known->second;
   return of.ends_with("resume") ? 0.002 : 0.0002;
 }

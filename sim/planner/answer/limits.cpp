@@ -53,11 +53,9 @@ void set_phases(const Candidate& candidate, const Basis& basis, Limits& limits) 
   const PytorchTraining training =
       pytorch_training(with_played_micro_batches(candidate.choice), basis.trials);
   const Bytes outside = candidate.summary.memory.outside;
-  for (const PhaseMemory& phase :
-       phases_of(training, inputs.model, inputs.config, inputs.profile)) {
-    const Bytes needed = phase.peak_reserved + outside;
-    limits.phases.push_back({phase.phase, needed, phase.fits && needed <= inputs.profile.memory});
-  }
+  for (const PhaseMemory& phase : phases_of(training, inputs.model, inputs.config, inputs.profile,
+                                            {.outside = outside, .host_per_node = {}}))
+    limits.phases.push_back({phase.phase, phase.peak_reserved + outside, phase.fits});
 }
 
 }  // namespace

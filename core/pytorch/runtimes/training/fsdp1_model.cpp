@@ -6,7 +6,6 @@
 
 #include "core/pytorch/runtimes/fsdp1/clip.h"
 #include "core/pytorch/runtimes/fsdp1/optimizer_state.h"
-#include "core/pytorch/runtimes/fsdp1/state_dict.h"
 
 namespace shardscope::eager {
 
@@ -20,14 +19,15 @@ std::shared_ptr<void> Fsdp1Model::without_sync(Session& s) {
 
 void Fsdp1Model::clip(Session& s) { fsdp1::clip_grad_norm(s, sharded_); }
 
+void Fsdp1Model::drop_frozen(fsdp1::StateDict& dict) const {
+  const std::unordered_set<std::string> frozen = fsdp1::frozen_parameters(sharded_);
+  std::erase_if(dict, [&](const fsdp1::StateEntry& entry) { return frozen.contains(entry.name); });
+}
+
 NamedTensors Fsdp1Model::full_state_dict(Session& s, const FullStateDict& wanted) {
   fsdp1::StateDict dict = fsdp1::state_dict(
       s, sharded_, {.rank0_only = wanted.cpu_offload, .offload_to_cpu = wanted.cpu_offload});
-  if (wanted.trainable_only) {
-    const std::unordered_set<std::string> frozen = fsdp1::frozen_parameters(sharded_);
-    std::erase_if(dict,
-                  [&](const fsdp1::StateEntry& entry) { return frozen.contains(entry.name); });
-  }
+  if (wanted.trainable_only) drop_frozen(dict);
   NamedTensors entries;
   for (fsdp1::StateEntry& entry : dict) entries.emplace_back(entry.name, std::move(entry.tensor));
   return entries;
@@ -58,12 +58,13 @@ Bytes Fsdp1Model::save_shards(Session& s, const ParameterOptimizer& optimizer, b
   return std::max(model, states);
 }
 
-void Fsdp1Model::load_state(Session& s, bool shards) {
+void Fsdp1Model::load_state(Session& s, bool shards, bool trainable_only) {
   const auto type = shards ? fsdp1::StateDictType::sharded : fsdp1::StateDictType::full;
-  // Shards are read into the state that the model has.
-  const fsdp1::StateDict state =
+  // Shards are read into the state that the model has, of which PEFT takes the adapter.
+  fsdp1::StateDict state =
       shards ? fsdp1::state_dict(s, sharded_, {.type = type, .offload_to_cpu = true})
              : fsdp1::StateDict();
+  if (trainable_only) drop_frozen(state);
   fsdp1::load_state_dict(s, sharded_, state, type);
 }
 

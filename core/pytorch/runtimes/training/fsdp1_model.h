@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/pytorch/runtimes/fsdp1/fully_sharded.h"
+#include "core/pytorch/runtimes/fsdp1/state_dict.h"
 #include "core/pytorch/runtimes/training/parallel_model.h"
 
 namespace shardscope::eager {
@@ -22,11 +23,13 @@ class Fsdp1Model final : public ParallelModel {
   std::optional<Tensors> full_optimizer_state(Session& s, const ParameterOptimizer& optimizer,
                                               bool cpu_offload) override;
   Bytes save_shards(Session& s, const ParameterOptimizer& optimizer, bool trainable_only) override;
-  void load_state(Session& s, bool shards) override;
+  void load_state(Session& s, bool shards, bool trainable_only) override;
   Bytes largest_unit(bool trains) const override;
   fsdp1::FullySharded& sharded() { return sharded_; }
 
  private:
+  void drop_frozen(fsdp1::StateDict& dict) const;
+
   const ProcessGroup* world_;
   fsdp1::FullySharded sharded_;
 };

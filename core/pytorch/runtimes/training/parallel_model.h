@@ -56,7 +56,7 @@ class ParallelModel {
   }
   /// accelerate's load_fsdp_model under FSDP1, of a whole state or of shards. The values come from
   /// the host.
-  virtual void load_state(Session&, bool /*shards*/) {}
+  virtual void load_state(Session&, bool /*shards*/, bool /*trainable_only*/) {}
   /// FSDP1's largest unit, unsharded in the dtype that it is kept in; with `trains` of those whose
   /// parameters train.
   virtual Bytes largest_unit(bool /*trains*/) const { return {}; }
