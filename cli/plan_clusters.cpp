@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -32,6 +33,48 @@ bool all_have_prices(std::span<const ClusterAnswer> all) {
   for (const ClusterAnswer& one : all)
     if (!one.inputs.goals.price_per_gpu_hour) return false;
   return true;
+}
+
+double time_of(const ClusterAnswer&, const planner::Candidate& place) {
+  return 1 / place.summary.tokens_per_s;
+}
+
+using Measure = double (*)(const ClusterAnswer&, const planner::Candidate&);
+
+/// Whether the difference of two clusters is within its band. Nothing is shared by them, other
+/// GPUs, hosts and network, so that the bands of both add as squares.
+bool is_tied(const ClusterAnswer& best, const ClusterAnswer& other, Measure measure) {
+  const auto step = [](const ClusterAnswer& one) {
+    return static_cast<double>(chosen_place(one)->summary.step_time.ns);
+  };
+  const double ratio = measure(other, *chosen_place(other)) / measure(best, *chosen_place(best));
+  const double up =
+      std::log(static_cast<double>(chosen_place(best)->summary.step_time_high.ns) / step(best));
+  const double down =
+      std::log(static_cast<double>(chosen_place(other)->summary.step_time_low.ns) / step(other));
+  return std::log(ratio) <= std::hypot(up, down);
+}
+
+/// Clusters that may be as good as the best one.
+std::vector<std::size_t> ties_of(std::span<const ClusterAnswer> all, std::size_t best,
+                                 Measure measure) {
+  std::vector<std::size_t> ties;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (i != best && chosen_place(all[i]) != nullptr && is_tied(all[best], all[i], measure))
+      ties.push_back(i);
+  return ties;
+}
+
+std::string best_line(const char* name, std::span<const ClusterAnswer> all, std::size_t best,
+                      Measure measure) {
+  std::string text = fmt::format("{:<9} {}", name, all[best].cluster);
+  for (const std::size_t tie : ties_of(all, best, measure))
+    text +=
+        fmt::format("; {} is {:+.1f}%, which is within the band: not told apart", all[tie].cluster,
+                    100 * (measure(all[tie], *chosen_place(all[tie])) /
+                               measure(all[best], *chosen_place(all[best])) -
+                           1));
+  return text + "\n";
 }
 
 std::vector<Cell> cells_of(const ClusterAnswer& one, bool has_run) {
@@ -123,8 +166,8 @@ std::string clusters_text(std::span<const ClusterAnswer> all, const Painter& pai
   text += table.text(painter);
   const BestClusters best = best_of(all);
   if (!best.fastest) return text;
-  text += fmt::format("fastest   {}\n", all[*best.fastest].cluster);
-  if (all_have_prices(all)) text += fmt::format("cheapest  {}\n", all[*best.cheapest].cluster);
+  text += best_line("fastest", all, *best.fastest, time_of);
+  if (all_have_prices(all)) text += best_line("cheapest", all, *best.cheapest, cost_of);
   return text + "energy    of the GPUs at their power limit, without hosts, network and cooling\n";
 }
 
@@ -141,10 +184,18 @@ std::string clusters_json(std::span<const ClusterAnswer> all) {
   const auto name = [&](std::optional<std::size_t> at) {
     return at ? Json(all[*at].cluster) : Json();
   };
+  const auto names = [&](std::optional<std::size_t> at, Measure measure) {
+    Json found = Json::array();
+    if (at)
+      for (const std::size_t tie : ties_of(all, *at, measure)) found.push_back(all[tie].cluster);
+    return found;
+  };
   const Json json{{"schema", "shardscope.plan/1"},
                   {"clusters", std::move(clusters)},
                   {"fastest", name(best.fastest)},
-                  {"cheapest", priced ? name(best.cheapest) : Json()}};
+                  {"cheapest", priced ? name(best.cheapest) : Json()},
+                  {"ties_with_fastest", names(best.fastest, time_of)},
+                  {"ties_with_cheapest", priced ? names(best.cheapest, cost_of) : Json::array()}};
   constexpr int indent = 2;
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }

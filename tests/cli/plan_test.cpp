@@ -66,11 +66,11 @@ class Plan : public ::testing::Test {
   Workplace workplace_;
 };
 
-// Both GPUs have the figures of one, so the price alone tells them apart: 2 and 1 an hour.
+// Both GPUs have the figures of one, so the price alone tells them apart: 8 and 1 an hour.
 TEST_F(Plan, ComparesClusters) {
   write_cluster("79 GiB");
   const std::string two = std::string(question) +
-                          "--cluster cluster.json --price-per-gpu-hour 2 --price-per-gpu-hour 1 "
+                          "--cluster cluster.json --price-per-gpu-hour 8 --price-per-gpu-hour 1 "
                           "--train-tokens 12800 " +
                           two_runtimes;
   const Json json = answer(two);
@@ -80,17 +80,21 @@ TEST_F(Plan, ComparesClusters) {
   EXPECT_EQ(first["step_time_ns"], second["step_time_ns"]);
   EXPECT_EQ(json["fastest"], "h100_sxm");
   EXPECT_EQ(json["cheapest"], "cluster.json");
+  EXPECT_EQ(json["ties_with_fastest"], Json({"cluster.json"}));
+  EXPECT_EQ(json["ties_with_cheapest"], Json::array());
   // 4 GPUs, 100 steps, 700 W.
   const double hours = first["step_time_ns"].get<double>() * 1e-9 * 100 * 4 / 3600;
   EXPECT_NEAR(first["gpu_hours"].get<double>(), hours, hours * 1e-9);
-  EXPECT_NEAR(first["price"].get<double>(), 2 * hours, hours * 1e-6);
+  EXPECT_NEAR(first["price"].get<double>(), 8 * hours, hours * 1e-6);
   EXPECT_NEAR(second["price"].get<double>(), hours, hours * 1e-6);
   EXPECT_NEAR(first["energy_at_most_kwh_per_1e9_tokens"].get<double>(),
               first["gpu_hours_per_1e9_tokens"].get<double>() * 0.7, 1e-6);
   EXPECT_EQ(json["clusters"][1]["plan"]["schema"], "shardscope.plan/1");
   const Outcome text = workplace_.run(two);
-  EXPECT_THAT(text.output,
-              AllOf(HasSubstr("fastest   h100_sxm"), HasSubstr("cheapest  cluster.json")));
+  EXPECT_THAT(
+      text.output,
+      AllOf(HasSubstr("fastest   h100_sxm; cluster.json is +0.0%, which is within the band"),
+            HasSubstr("cheapest  cluster.json\n")));
 }
 
 // Of 8 and 24 tokens, padded to 24: 16 of 24 are tokens. Packed, both take a row each.
