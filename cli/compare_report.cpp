@@ -136,6 +136,17 @@ Json pair_json(const FinishedRun& run, std::size_t index) {
   return json;
 }
 
+/// Of each run its label, and its folder where other runs have the same label.
+std::vector<std::string> distinct_labels(const std::vector<FinishedRun>& runs) {
+  std::vector<std::string> labels;
+  for (const FinishedRun& run : runs) {
+    const auto same = std::ranges::count(runs, run.label(), &FinishedRun::label);
+    const std::string folder = same > 1 ? ", " + run.folder.root.string() : "";
+    labels.push_back(run.label() + folder);
+  }
+  return labels;
+}
+
 }  // namespace
 
 std::string run_text(const FinishedRun& run, const Painter& painter) {
@@ -158,11 +169,13 @@ std::string runs_text(const std::vector<FinishedRun>& runs, const Painter& paint
                {"exposed", Align::right},
                {"profiled", Align::right},
                {"tokens/s", Align::right}});
-  for (const FinishedRun& run : runs) {
-    table.row({run.label(), peak_text(run.predicted), peak_text(run.profiled),
-               error_cell(run, peak), step_text(run.predicted), step_text(run.profiled),
-               error_cell(run, step_time), side_text(run.predicted, exposed),
-               side_text(run.profiled, exposed), rate_text(run.summary())});
+  const std::vector<std::string> labels = distinct_labels(runs);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const FinishedRun& run = runs[i];
+    table.row({labels[i], peak_text(run.predicted), peak_text(run.profiled), error_cell(run, peak),
+               step_text(run.predicted), step_text(run.profiled), error_cell(run, step_time),
+               side_text(run.predicted, exposed), side_text(run.profiled, exposed),
+               rate_text(run.summary())});
   }
   std::string failures;
   for (const FinishedRun& run : runs) failures += failed_text(run, painter);
@@ -189,8 +202,10 @@ std::string runs_json(const std::vector<FinishedRun>& runs) {
 
 std::vector<StrategyBars> bars_of(const std::vector<FinishedRun>& runs) {
   std::vector<StrategyBars> bars;
-  for (const FinishedRun& run : runs) {
-    StrategyBars bar{.label = run.label()};
+  const std::vector<std::string> labels = distinct_labels(runs);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const FinishedRun& run = runs[i];
+    StrategyBars bar{.label = labels[i]};
     if (run.predicted) {
       bar.predicted_peak = {peak(run.predicted->value)};
       if (has_times(run.predicted)) bar.predicted_step = {step_time(run.predicted->value)};

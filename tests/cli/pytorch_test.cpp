@@ -1403,6 +1403,9 @@ TEST_F(Pytorch, AMedianTakesARunOutOfMemoryForTheSlowest) {
   const Json compared = answer("compare failed ran --median");
   ASSERT_EQ(compared["runs"].size(), 1u);
   EXPECT_TRUE(compared["runs"][0]["out_of_memory"].is_null());
+  // Both are "ddp x2": their folders tell them apart.
+  EXPECT_THAT(text("compare failed ran"), AllOf(HasSubstr("x2, failed"), HasSubstr("x2, ran")));
+  EXPECT_THAT(text("compare ran"), ::testing::Not(HasSubstr("x2, ran")));
 }
 
 // LLaMA-Factory 0.9.5 has no branch for smollm3, though Liger has kernels for it.
