@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "core/base/error.h"
+#include "core/base/quantities.h"
 #include "sim/hardware/builtin_profiles.h"
 
 namespace shardscope {
@@ -36,6 +37,17 @@ HardwareChoice require_hardware(const std::optional<std::string>& cluster) {
        .way_out = fmt::format(
            "run `shardscope calibrate`, or give a hardware profile's file or a ready one: {}",
            builtin_profile_advice(""))});
+}
+
+HardwareChoice require_hardware(const std::optional<std::string>& cluster,
+                                const std::optional<std::string>& device_memory) {
+  HardwareChoice choice = require_hardware(cluster);
+  if (!device_memory) return choice;
+  choice.profile.memory = parse_bytes(*device_memory, "--device-memory");
+  if (choice.profile.memory <= Bytes{})
+    throw Error({.where = "--device-memory",
+                 .what = fmt::format("expected more than 0 bytes, got \"{}\"", *device_memory)});
+  return choice;
 }
 
 }  // namespace shardscope

@@ -25,5 +25,8 @@ std::optional<HardwareChoice> find_hardware(const std::optional<std::string>& cl
                                             std::string_view device);
 /// The same of any device, a GPU's first; Error that says how to get one where there is none.
 HardwareChoice require_hardware(const std::optional<std::string>& cluster);
+/// The same with the memory that --device-memory gives a device.
+HardwareChoice require_hardware(const std::optional<std::string>& cluster,
+                                const std::optional<std::string>& device_memory);
 
 }  // namespace shardscope

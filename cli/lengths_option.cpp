@@ -72,8 +72,7 @@ void declare_lengths_option(Command& command, std::optional<std::string>& length
       {"FILE|mean=M,max=X",
        "tokens of the data's sequences, one length a line or a JSON list: shows padding, "
        "packing and real tokens/s, and of PyTorch's runtimes the memory of a run whose "
-       "micro-batches differ in length; where that does not fit, simulate exits with 1. --seq is "
-       "the longest unless given"});
+       "micro-batches differ in length. --seq is the longest unless given"});
 }
 
 std::optional<SequenceLengths> take_lengths(const std::optional<std::string>& option,

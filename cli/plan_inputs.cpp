@@ -91,14 +91,7 @@ std::vector<Runtime> runtimes_of(const PlanOptions& options, const HardwareProfi
 }
 
 HardwareProfile profile_of(const PlanOptions& options) {
-  HardwareProfile profile = require_hardware(options.cluster).profile;
-  if (!options.device_memory) return profile;
-  profile.memory = parse_bytes(*options.device_memory, "--device-memory");
-  if (profile.memory <= Bytes{})
-    throw Error(
-        {.where = "--device-memory",
-         .what = fmt::format("expected more than 0 bytes, got \"{}\"", *options.device_memory)});
-  return profile;
+  return require_hardware(options.cluster, options.device_memory).profile;
 }
 
 std::optional<Bytes> host_memory_of(const PlanOptions& options) {

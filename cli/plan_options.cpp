@@ -66,7 +66,7 @@ void declare_space(Command& command, PlanOptions& options) {
                   "layouts of torchtitan to weigh (default: usual). all: also checkpointing of "
                   "every k-th block, up to 8 "
                   "stages a rank, and other splits of the layers; may take minutes"});
-  command.option("--places", options.places, {"N", "strategies to rank (default: 5)"});
+  command.option("--places", options.places, {"N", "strategies to show (default: 5)"});
 }
 
 void declare_goals(Command& command, PlanOptions& options) {

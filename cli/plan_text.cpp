@@ -94,7 +94,10 @@ std::string places_table(const planner::Answer& answer, const Painter& painter) 
                {"margin", Align::right}});
   for (std::size_t i = 0; i < answer.candidates.size(); ++i) {
     const planner::Candidate& candidate = answer.candidates[i];
-    if (i == answer.best_few) table.row({"", {"slower, in less memory:", Paint::dim}});
+    if (i == answer.best_few)
+      table.row(
+          {"",
+           {fmt::format("not among the {} best, in less memory:", answer.best_few), Paint::dim}});
     const Summary& summary = candidate.summary;
     const Paint paint = i == 0 ? Paint::bold : Paint::plain;
     table.row({{std::to_string(candidate.place), paint},
@@ -135,7 +138,8 @@ std::string memory_table(const planner::Answer& answer, const Painter& painter) 
     row(words(name_of(category)), [&](const Summary& s) { return s.memory.at_peak[category]; });
   table.rule();
   row("allocated", [](const Summary& s) { return s.memory.peak_allocated; });
-  row("needed: held, with what lies outside", [](const Summary& s) { return needed_memory(s); });
+  row("needed: reserved + outside the allocator",
+      [](const Summary& s) { return needed_memory(s); });
   return table.text(painter);
 }
 
@@ -284,7 +288,12 @@ std::string rule_text(const planner::Answer& answer) {
   std::string text = fmt::format(
       "          place {} of the {} that cannot be told apart, chosen by {}",
       answer.candidates[chosen.candidate].place, chosen.tied.size(), reason_of(chosen.rule));
-  return text + (chosen.why.empty() ? "" : ": " + chosen.why) + "\n";
+  text += (chosen.why.empty() ? "" : ": " + chosen.why) + "\n";
+  for (const planner::PassedOver& other : chosen.passed_over)
+    if (!other.why.empty() && other.why != chosen.why)
+      text += fmt::format("          not place {}: {}\n", answer.candidates[other.candidate].place,
+                          other.why);
+  return text;
 }
 
 /// Of what follows training; none of other phases.
@@ -341,13 +350,27 @@ std::string time_text(const planner::Limits& limits) {
                      name_of(limits.time.front().group), limits.time.front().share * tenth);
 }
 
+/// A file that cannot say all of the choice runs another one.
+std::string file_alone_text(const planner::Answer& answer, const planner::Inputs& inputs) {
+  if (!answer.file_alone) return {};
+  const Summary& summary = answer.file_alone->summary;
+  const std::string ends =
+      summary.out_of_memory
+          ? "runs out of memory"
+          : fmt::format("takes {} a step and needs {}", rounded_text(summary.step_time),
+                        rounded_text(needed_memory(summary)));
+  const planner::Choice& chosen = answer.candidates[answer.chosen.candidate].choice;
+  return fmt::format("          {} alone, without {}, {}\n", answer.written->file,
+                     planner::what_the_file_lacks(chosen, planner::written_from(inputs)), ends);
+}
+
 std::string chosen_text(const planner::Answer& answer, const planner::Inputs& inputs,
                         const Painter& painter) {
   const planner::Chosen& chosen = answer.chosen;
   const planner::Candidate& best = answer.candidates[chosen.candidate];
   std::string text =
       painter(Paint::bold, fmt::format("chosen    {}", planner::text_of(best.choice))) + "\n";
-  text += rule_text(answer);
+  text += rule_text(answer) + file_alone_text(answer, inputs);
   text += cost_text(best.gpu_hours, inputs.goals.price_per_gpu_hour) + run_text(best, inputs);
   text += energy_text(best, inputs);
   text += time_text(answer.limits) + breaks_text(answer.limits, best, inputs);
@@ -383,7 +406,9 @@ std::string given_text(const planner::Answer& answer, const Painter& painter) {
   else
     text += "  " + painter(Paint::bad, "does not fit") + failure_text(summary) + "\n";
   if (!given.changed && answer.interrupted) return text;
-  if (!given.changed) return text + "  no one or two changes make it better\n";
+  if (!given.changed)
+    return text + fmt::format("  no single change, and no pair of changes, makes it {}\n",
+                              summary.fits ? "faster" : "fit");
   std::string changes;
   for (const std::string& change : given.changes)
     changes += (changes.empty() ? "" : ", and ") + change;

@@ -245,10 +245,10 @@ void assume(const PytorchQuestion& question, const PytorchScenario& scenario,
 GpuKind gpu_of(const HardwareProfile& profile) {
   if (profile.device != "cuda")
     throw Error({.where = "--cluster",
-                 .what = fmt::format("{} is no machine of GPUs, which PyTorch's runtimes are "
-                                     "predicted on",
+                 .what = fmt::format("the profile \"{}\" is of a CPU; PyTorch's runtimes are "
+                                     "predicted on GPUs",
                                      profile.name),
-                 .way_out = "give --cluster h100_sxm or a measured GPU's"});
+                 .way_out = "give a GPU's, such as --cluster h100_sxm"});
   const Bytes memory = profile.memory - profile.context_memory.value_or(Bytes{});
   if (profile.compute_capability == 0) return {.compute_capability = {}, .memory = memory};
   return {.compute_capability = profile.compute_capability, .memory = memory};
@@ -257,6 +257,10 @@ GpuKind gpu_of(const HardwareProfile& profile) {
 JsonValue config_of(const std::filesystem::path& model) {
   const std::filesystem::path path = config_path(model);
   std::error_code ignored;
+  if (model.empty())
+    throw Error({.where = "--model",
+                 .what = "no model was given",
+                 .way_out = "give a model's folder or config.json"});
   if (!std::filesystem::exists(model, ignored))
     throw Error({.where = model.string(),
                  .what = "no such file or folder",

@@ -52,7 +52,7 @@ struct SimulateOptions {
   OutputOptions output;
   ShardingOptions sharding;
   PytorchOptions pytorch;
-  std::optional<std::string> cluster, folder, margin, recording, lengths;
+  std::optional<std::string> cluster, device_memory, folder, margin, recording, lengths;
   std::optional<megatron::Arguments> megatron;  ///< of --config
   bool explain = false, phases = false;
 };
@@ -137,8 +137,9 @@ std::string failure_text(const PytorchScenario& scenario, const Prediction& pred
   const auto remedy = find_remedy(scenario, profile);
   text += remedy ? fmt::format("it fits with {}: {} reserved\n", remedy->setting,
                                rounded_text(remedy->reserved))
-                 : "No single change makes it fit. Combine checkpointing, a smaller --batch and "
-                   "offload, use more ranks, or try `shardscope plan`.\n";
+                 : "No single change makes it fit. Combine several (checkpointing, a smaller "
+                   "--batch, offload, a smaller --base-dtype or a quantised base), use more ranks, "
+                   "or try `shardscope plan`.\n";
   return text;
 }
 
@@ -154,8 +155,9 @@ std::string answer_text(const PytorchScenario& scenario, const Prediction& predi
   }
   if (prediction.summary.out_of_memory) return text;
   if (explain)
-    return text + explain_program_peak(prediction.schedule, scenario.training.setup, painter) +
-           hooks_text(prediction.summary) + "\n" + collectives_text(prediction.summary, painter);
+    return text + verdict_text(prediction.summary, painter) + "\n" +
+           explain_program_peak(prediction.schedule, scenario.training.setup, painter) + "\n" +
+           collectives_text(prediction.summary, painter);
   return text + summary_text(prediction.summary, painter);
 }
 
@@ -192,7 +194,7 @@ void take_place(PytorchScenario& scenario, const std::string& file,
 
 ExitCode run_pytorch(SimulateOptions& options) {
   const auto sequences = take_lengths(options.lengths, options.job);
-  const HardwareChoice hardware = require_hardware(options.cluster);
+  const HardwareChoice hardware = require_hardware(options.cluster, options.device_memory);
   const std::optional<Bytes> margin = margin_of(options.margin, hardware.profile.memory);
   PytorchScenario scenario = resolve_pytorch_scenario({.job = options.job,
                                                        .sharding = options.sharding,
@@ -283,7 +285,7 @@ ExitCode run_torchtitan(const SimulateOptions& options) {
             "lengths are not weighed under torchtitan, which packs its sequences");
   refuse_if(options.phases, "--phases",
             "phases beside training are not predicted under torchtitan yet");
-  const HardwareChoice hardware = require_hardware(options.cluster);
+  const HardwareChoice hardware = require_hardware(options.cluster, options.device_memory);
   TorchtitanScenario scenario = resolve_torchtitan_scenario({.job = options.job,
                                                              .sharding = options.sharding,
                                                              .pytorch = options.pytorch,
@@ -318,7 +320,7 @@ ExitCode run_megatron(const SimulateOptions& options) {
             "phases beside training are not predicted under Megatron-LM");
   refuse_if(options.explain, "--explain",
             "what lives at the peak is not listed by tensor under Megatron-LM");
-  const HardwareChoice hardware = require_hardware(options.cluster);
+  const HardwareChoice hardware = require_hardware(options.cluster, options.device_memory);
   const std::string file = options.megatron ? *options.sharding.config : "";
   const MegatronScenario scenario = resolve_megatron_scenario({.job = options.job,
                                                                .sharding = options.sharding,
@@ -335,7 +337,8 @@ ExitCode run_megatron(const SimulateOptions& options) {
 ExitCode run_recording(const SimulateOptions& options) {
   require_recording(*options.recording);
   const HardwareChoice hardware =
-      require_hardware(options.cluster.value_or(RunFolder{*options.recording}.hardware().string()));
+      require_hardware(options.cluster.value_or(RunFolder{*options.recording}.hardware().string()),
+                       options.device_memory);
   std::vector<RecordedRun> runs =
       predict_recordings(*options.recording, hardware.profile, options.output, options.place.rank);
   RecordedRun& run = runs.front();
@@ -388,7 +391,7 @@ ExitCode run_simulate(SimulateOptions options) {
     throw Error({.where = "--phases",
                  .what = "the native runtime has one arena for all of its phases",
                  .way_out = "leave it out, or give --runtime, --accelerate or --deepspeed"});
-  const HardwareChoice hardware = require_hardware(options.cluster);
+  const HardwareChoice hardware = require_hardware(options.cluster, options.device_memory);
   const std::optional<Bytes> margin = margin_of(options.margin, hardware.profile.memory);
   const auto sequences = take_lengths(options.lengths, options.job);
   NativeScenario scenario = resolve_native_scenario(options.job, options.place);
@@ -414,7 +417,8 @@ ExitCode run_simulate(SimulateOptions options) {
     const Painter painter = options.output.painter();
     note_assumptions(options.output, prediction.summary.assumed);
     print(painter(Paint::bold, headline(scenario, hardware)) + "\n\n");
-    print(options.explain ? explain_peak(prediction.schedule, painter) + "\n" +
+    print(options.explain ? verdict_text(prediction.summary, painter) + "\n" +
+                                explain_peak(prediction.schedule, painter) + "\n" +
                                 collectives_text(prediction.summary, painter)
                           : summary_text(prediction.summary, painter));
     if (lengths) print("\n" + lengths_text(*lengths));
@@ -436,6 +440,8 @@ void declare_simulate(Command& command) {
   command.option(
       "--cluster", options->cluster,
       {"FILE|NAME", "hardware profile (default: the result of calibrate on this machine)"});
+  command.option("--device-memory", options->device_memory,
+                 {"BYTES", "memory of a device, \"40 GiB\" (default: the cluster's)"});
   command.option("--recording", options->recording,
                  {"FOLDER",
                   "predicts what `shardscope record` left, instead of a job; --cluster is "
@@ -449,8 +455,8 @@ void declare_simulate(Command& command) {
   command.flag("--phases", options->phases,
                "shows loading, wrapping, evaluating and saving beside training; all must fit");
   command.option("-o", options->folder, {"PATH", "run folder for summary, trace and pictures"});
-  command.alone("--recording",
-                {"--cluster", "--rank", "--margin", "--json", "--quiet", "--color", "-o"});
+  command.alone("--recording", {"--cluster", "--rank", "--device-memory", "--margin", "--json",
+                                "--quiet", "--color", "-o"});
   command.examples(
       {{"shardscope simulate --model examples/models/gpt2 --world 8 --batch 4 --seq "
         "1024 --cluster h100_sxm",

@@ -78,6 +78,14 @@ std::string host_of(const Summary& summary) {
                      rounded_text(summary.host_memory_of_node.value_or(*summary.host_memory)));
 }
 
+/// What DeepSpeed's hooks take of the host; "" for none. They run beside the device, so that they
+/// are in no row of the step's time.
+std::string hooks_text(const Summary& summary) {
+  if (!summary.hooks) return "";
+  return fmt::format("host        DeepSpeed's {} hooks around modules take {} of a step\n",
+                     grouped(summary.hooks->times), rounded_text(summary.hooks->time));
+}
+
 std::string time_table(const Accounting& time, const Painter& painter) {
   Table table({{"time of a step"}, {"", Align::right}, {"share", Align::right}});
   for (const auto& [name, part] : parts_of_time) {
@@ -109,7 +117,7 @@ void add_layout(const Summary& summary, Table& table) {
 
 std::string memory_table(const Summary& summary, const Painter& painter) {
   const MemorySummary& memory = summary.memory;
-  Table table({{"memory"}, {"at the peak", Align::right}, {"its own peak", Align::right}});
+  Table table({{"memory"}, {"at the peak", Align::right}, {"at any time", Align::right}});
   for (const MemoryCategory category : memory_categories) {
     table.row({std::string(word_for(category)), rounded_text(memory.at_peak[category]),
                rounded_text(memory.maximum[category])});
@@ -126,7 +134,7 @@ std::string step_table(const Summary& summary, const Painter& painter) {
                {"allocated", Align::right},
                {"active", Align::right},
                {"reserved", Align::right},
-               {"with what is outside", Align::right}});
+               {"reserved + outside", Align::right}});
   for (const StepSummary& step : summary.steps)
     table.row({step.label, rounded_text(step.time.span), rounded_text(step.memory.peak_allocated),
                rounded_text(step.memory.peak_active), rounded_text(step.memory.peak_reserved),
@@ -152,9 +160,10 @@ std::vector<UnitRow> rows_of(const std::vector<UnitAccounting>& units) {
   std::vector<UnitRow> rows;
   for (const UnitAccounting& unit : units) {
     const std::string name = unit.unit.empty() ? "(root)" : without_indices(unit.unit);
-    if (rows.empty() || rows.back().name != name) rows.push_back({.name = name});
-    ++rows.back().count;
-    add(rows.back().sum, unit);
+    auto row = std::ranges::find(rows, name, &UnitRow::name);
+    if (row == rows.end()) row = rows.insert(rows.end(), {.name = name});
+    ++row->count;
+    add(row->sum, unit);
   }
   return rows;
 }
@@ -242,20 +251,17 @@ class ComparisonTable {
 
 }  // namespace
 
+std::string verdict_text(const Summary& summary, const Painter& painter) {
+  return head_of(summary) + fit_line(summary, painter) + host_of(summary) + hooks_text(summary);
+}
+
 std::string summary_text(const Summary& summary, const Painter& painter) {
-  std::string text = head_of(summary) + fit_line(summary, painter) + host_of(summary) +
-                     hooks_text(summary) + "\n" + time_table(summary.time, painter) + "\n" +
-                     memory_table(summary, painter);
+  std::string text = verdict_text(summary, painter) + "\n" + time_table(summary.time, painter) +
+                     "\n" + memory_table(summary, painter);
   if (summary.steps.size() > 1) text += "\n" + step_table(summary, painter);
   if (summary.pipeline) text += "\n" + pipeline_text(*summary.pipeline, painter);
   if (!summary.by_unit.empty()) text += "\n" + unit_table(summary, painter);
   return text;
-}
-
-std::string hooks_text(const Summary& summary) {
-  if (!summary.hooks) return "";
-  return fmt::format("host        DeepSpeed's {} hooks around modules take {} of a step\n",
-                     grouped(summary.hooks->times), rounded_text(summary.hooks->time));
 }
 
 std::string out_of_memory_text(const Summary& summary, const Painter& painter) {

@@ -13,9 +13,8 @@ namespace shardscope {
 /// Step time, time accounting, memory by category, time by unit.
 std::string summary_text(const Summary& summary, const Painter& painter);
 
-/// What DeepSpeed's hooks take of the host, a line; "" for none. They run beside the device, so
-/// that they are in no row of the step's time.
-std::string hooks_text(const Summary& summary);
+/// Step time, throughput, whether it fits, host memory.
+std::string verdict_text(const Summary& summary, const Painter& painter);
 
 /// The request that fails where the run runs out of memory, or what does not fit beside what is
 /// outside; "" where everything fits.

@@ -77,21 +77,34 @@ Finding refused_by(const ConfigFile& file, const Error& error) {
   return finding;
 }
 
+/// The line and the name of the file's own key; tools also take members of fsdp_config with the
+/// prefix "fsdp_".
+void place_in(const ConfigValue& file, Finding& finding) {
+  const std::size_t dot = finding.key.find('.');
+  const ConfigValue::Entry* entry = entry_of(file, finding.key.substr(0, dot));
+  finding.line = entry ? entry->line : 0;
+  if (entry == nullptr || dot == std::string::npos) return;
+  const std::string member = finding.key.substr(dot + 1);
+  for (const std::string& name : {member, "fsdp_" + member})
+    if (const ConfigValue::Entry* inner = entry_of(entry->value, name)) {
+      finding.line = inner->line;
+      finding.key = finding.key.substr(0, dot + 1) + name;
+      return;
+    }
+}
+
 /// Of what the Trainer is told; lines are those of the file's own keys.
 std::vector<Finding> lint_recipe(const ConfigFile& file, const LintQuestion& question) try {
   const Recipe recipe = read_recipe(file);
   std::vector<Finding> findings = recipe.findings;
   if (!recipe.training_arguments.is_dict()) return findings;
+  TrainerRun run = trainer_run(file, question);
+  // What a checkpoint takes then follows neither from the elements nor from float32.
+  if (recipe.adapter.is_dict() || !recipe.quantization.empty()) run.model_elements.reset();
   const ConfigValue value = value_of(file);
-  for (Finding& finding : lint_training_arguments(json_text(recipe.training_arguments), file.name(),
-                                                  trainer_run(file, question))) {
-    const ConfigValue::Entry* entry = entry_of(value, finding.key.substr(0, finding.key.find('.')));
-    finding.line = entry ? entry->line : 0;
-    if (entry && finding.key.find('.') != std::string::npos) {
-      const std::string member = finding.key.substr(finding.key.find('.') + 1);
-      if (const ConfigValue::Entry* inner = entry_of(entry->value, member))
-        finding.line = inner->line;
-    }
+  for (Finding& finding :
+       lint_training_arguments(json_text(recipe.training_arguments), file.name(), run)) {
+    place_in(value, finding);
     findings.push_back(std::move(finding));
   }
   return findings;

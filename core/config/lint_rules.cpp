@@ -34,7 +34,7 @@ const std::vector<LintRule>& lint_rules() {
       {"hpz-size", "zero_hpz_partition_size does not fit nodes or ranks"},
       {"hybrid-on-one-machine", "hybrid sharding with nothing to replicate over"},
       {"ignored-flag", "a key that has no effect in a file"},
-      {"ignored-key", "a key that the tool drops without a word"},
+      {"ignored-key", "a key that the tool ignores silently"},
       {"ignored-modules-lost", "efficient loading forgets fsdp_ignored_modules"},
       {"init-without-stage-3", "zero3_init_flag below stage 3"},
       {"loading-needs-sync", "the Trainer's cpu_ram_efficient_loading without sync_module_states"},

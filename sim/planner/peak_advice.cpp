@@ -93,13 +93,21 @@ bool keeps_zeroed(const Holder&, const TrainingSetup& setup) {
   return !setup.loop.zero_grad_to_none;
 }
 
+/// PEFT's wrappers count as the root.
 bool is_of_the_logits(const Holder& holder, const TrainingSetup&) {
-  return holder.owner.empty() || holder.owner.ends_with("lm_head") ||
+  return holder.owner.empty() || holder.owner == "base_model" ||
+         holder.owner == "base_model.model" || holder.owner.ends_with("lm_head") ||
          holder.owner.ends_with("embed_out");
 }
 
 bool is_not_checkpointed(const Holder&, const TrainingSetup& setup) {
-  return setup.checkpointing.modules.empty();
+  return setup.checkpointing.modules.empty() &&
+         (!setup.fine_tuning || setup.fine_tuning->checkpointed_layers.empty());
+}
+
+/// A base that does not train and is not quantised either.
+bool has_a_whole_base(const Holder&, const TrainingSetup& setup) {
+  return setup.fine_tuning && setup.fine_tuning->adapter && !setup.fine_tuning->quantization;
 }
 
 bool checkpoints_selectively(const Holder&, const TrainingSetup& setup) {
@@ -168,6 +176,8 @@ constexpr Rule rules[] = {
     {parameters, all_of<is_gathered, is_deepspeed>,
      "smaller stage3_max_live_parameters and stage3_prefetch_bucket_size"},
     {parameters, is_gathered, "smaller units"},
+    {parameters, all_of<replicates, has_a_whole_base>,
+     "a quantised base (--quantization nf4), or FSDP over more than one rank"},
     {parameters, replicates,
      "shard them: FSDP (fsdp_version: 2) or ZeRO-3, over more than one rank"},
     {parameters, shards_nothing, "fsdp_sharding_strategy: FULL_SHARD"},

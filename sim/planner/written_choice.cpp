@@ -88,18 +88,27 @@ void add_own(const Choice& choice, PortableStrategy& strategy) {
                                         ConfigValue(std::int64_t{0})));
 }
 
+/// FSDP1 shards inside a node unless it is given groups.
+bool needs_process_groups(const Choice& choice, const WrittenFrom& from) {
+  return choice.runtime == Runtime::fsdp1 && is_hybrid(choice.sharding) &&
+         choice.mesh.shard != from.ranks_per_node;
+}
+
+/// The file has all blocks or none.
+bool is_of_the_script(const eager::CheckpointChoice& checkpointing) {
+  return checkpointing.every > 1 || checkpointing.selective;
+}
+
 /// What no key of the file says, and memory depends on.
 std::vector<Loss> memory_losses(const Choice& choice, const WrittenFrom& from) {
   std::vector<Loss> losses;
-  const auto& checkpointing = choice.checkpointing;
-  if (choice.runtime == Runtime::fsdp1 && is_hybrid(choice.sharding) &&
-      choice.mesh.shard != from.ranks_per_node)
+  if (needs_process_groups(choice, from))
     losses.push_back(
         {fmt::format("a grid of {} x {} ranks", choice.mesh.replicate, choice.mesh.shard),
          "belongs to the script: FSDP1 shards inside a node unless it is given "
          "process groups"});
-  if (checkpointing.every > 1 || checkpointing.selective)
-    losses.push_back({fmt::format("checkpointing {}", text_of(checkpointing)),
+  if (is_of_the_script(choice.checkpointing))
+    losses.push_back({fmt::format("checkpointing {}", text_of(choice.checkpointing)),
                       "belongs to the script: the file has all blocks or none"});
   if (choice.reduces_every_micro_batch)
     losses.push_back({"gradients reduced in every micro-batch",
@@ -107,12 +116,18 @@ std::vector<Loss> memory_losses(const Choice& choice, const WrittenFrom& from) {
   return losses;
 }
 
-/// What no key of the file says.
-std::vector<Loss> beyond_the_file(const Choice& choice, const WrittenFrom& from) {
+/// What of the choice no key of the file says.
+std::vector<Loss> choice_losses(const Choice& choice, const WrittenFrom& from) {
   std::vector<Loss> losses = memory_losses(choice, from);
   if (choice.blocks_per_unit > 1)
     losses.push_back({fmt::format("units of {} blocks", choice.blocks_per_unit),
                       "belong to the script: fully_shard takes a list of modules"});
+  return losses;
+}
+
+/// What no key of the file says.
+std::vector<Loss> beyond_the_file(const Choice& choice, const WrittenFrom& from) {
+  std::vector<Loss> losses = choice_losses(choice, from);
   if (from.compiled == CompileScope::blocks_and_loss)
     losses.push_back({"compiled loss", "belongs to the script: torch.compile of its loss"});
   if (from.float8 != eager::parallel::Float8Recipe::none)
@@ -256,6 +271,25 @@ std::string memory_beyond_the_file(const Choice& choice, const WrittenFrom& from
   if (choice.runtime == Runtime::native || is_pipelined(choice) || choice.torchtitan) return {};
   const std::vector<Loss> losses = memory_losses(choice, from);
   return losses.empty() ? std::string() : losses.front().key;
+}
+
+std::string what_the_file_lacks(const Choice& choice, const WrittenFrom& from) {
+  std::vector<std::string> keys;
+  for (const Loss& loss : choice_losses(choice, from)) keys.push_back(loss.key);
+  return fmt::format("{}", fmt::join(keys, ", "));
+}
+
+Choice as_the_file_alone(const Choice& choice, const WrittenFrom& from) {
+  if (choice.runtime == Runtime::native || is_pipelined(choice) || choice.torchtitan) return choice;
+  Choice alone = choice;
+  if (needs_process_groups(choice, from)) {
+    const int world = choice.mesh.world();
+    alone.mesh = {.replicate = world / from.ranks_per_node, .shard = from.ranks_per_node};
+  }
+  if (is_of_the_script(choice.checkpointing)) alone.checkpointing = {};
+  alone.reduces_every_micro_batch = false;
+  alone.blocks_per_unit = std::min(choice.blocks_per_unit, 1);
+  return alone;
 }
 
 WrittenChoice written(const Choice& choice, const WrittenFrom& from) {

@@ -30,6 +30,13 @@ struct WrittenChoice {
 /// "gradients reduced in every micro-batch"; "" where it says enough.
 std::string memory_beyond_the_file(const Choice& choice, const WrittenFrom& from);
 
+/// What the file alone runs: the choice without what no file says. Compilation, float8 and loading
+/// in bf16 stay.
+Choice as_the_file_alone(const Choice& choice, const WrittenFrom& from);
+/// In which that differs from the choice: "gradients reduced in every micro-batch, units of 4
+/// blocks".
+std::string what_the_file_lacks(const Choice& choice, const WrittenFrom& from);
+
 /// accelerate's file for ddp, fsdp1 and fsdp2, torchtitan's for its loop and pipelines of fsdp2,
 /// DeepSpeed's for its own, a Shardscope job for native.
 WrittenChoice written(const Choice& choice, const WrittenFrom& from);

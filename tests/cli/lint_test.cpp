@@ -9,6 +9,7 @@
 namespace shardscope::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -52,6 +53,35 @@ TEST_F(Lint, AnIgnoredKeyIsNamedWithItsLineAndTheMend) {
   EXPECT_THAT(outcome.output, HasSubstr("c.yaml:6: warning: "
                                         "fsdp_config.fsdp_backward_prefetch_policy: "));
   EXPECT_THAT(outcome.output, HasSubstr("[ignored-key]\n    fix: "));
+}
+
+TEST_F(Lint, WhatIsNoNumberIsNotCalledQuoted) {
+  workplace_.write("c.yaml", "distributed_type: MULTI_GPU\nnum_processes: eight\n");
+  const Outcome outcome = workplace_.run("lint c.yaml");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("expected a whole number, got \"eight\""));
+}
+
+// What a checkpoint of a quantised base and adapters takes does not follow from all parameters.
+TEST_F(Lint, AnAdaptersCheckpointIsNotSizedAsTheWholeModel) {
+  workplace_.write("big.json", R"({"model_type": "llama", "num_hidden_layers": 80,
+      "hidden_size": 8192, "intermediate_size": 28672, "num_attention_heads": 64,
+      "num_key_value_heads": 8, "vocab_size": 32000})");
+  const std::string whole =
+      "base_model: m\nsequence_len: 128\nmicro_batch_size: 1\nfsdp: [full_shard, auto_wrap]\n"
+      "fsdp_config:\n  fsdp_transformer_layer_cls_to_wrap: LlamaDecoderLayer\n"
+      "  fsdp_state_dict_type: FULL_STATE_DICT\n";
+  workplace_.write("whole.yaml", whole);
+  workplace_.write("adapter.yaml", whole +
+                                       "adapter: qlora\nload_in_4bit: true\nlora_r: 8\n"
+                                       "lora_alpha: 16\nlora_target_linear: true\n");
+  const auto findings = [&](const char* file) {
+    return workplace_.run(std::string("lint ") + file + " --model big.json --world 4").output;
+  };
+  EXPECT_THAT(findings("whole.yaml"), HasSubstr("GiB in float32"));
+  EXPECT_THAT(findings("adapter.yaml"),
+              AllOf(Not(HasSubstr("GiB in float32")),
+                    HasSubstr(":7: note: fsdp_config.fsdp_state_dict_type")));
 }
 
 // accelerate 1.15, utils/launch.py, prepare_multi_gpu_env: num_processes // num_machines on each

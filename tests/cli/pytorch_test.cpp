@@ -635,7 +635,44 @@ TEST_F(Pytorch, ExplainSaysUntilWhenAndWhatWouldFreeIt) {
       (recordings / "llama.json").string());
   EXPECT_THAT(answer, AllOf(HasSubstr("the peak of live bytes"), HasSubstr("until"),
                             HasSubstr("model.layers.*.mlp"), HasSubstr("activation checkpointing"),
-                            HasSubstr("shard them: FSDP")));
+                            HasSubstr("shard them: FSDP"), HasSubstr("fits        yes")));
+}
+
+// Checkpoints of the base's layers free nothing of the logits, and a base that does not train may
+// be quantised.
+TEST_F(Pytorch, ExplainKnowsWhatFreesMemoryOfAnAdaptersRun) {
+  const std::string answer = text(
+      "simulate --quiet --explain --runtime ddp --world 1 --batch 4 --seq 512 --cluster h100_sxm "
+      "--precision bf16 --peft r=8,alpha=16,targets=all-linear --checkpointing full --model " +
+      (source_root / "examples/models/qwen2_5_0_5b").string());
+  EXPECT_THAT(answer,
+              AllOf(HasSubstr("a loss in chunks of the logits"), HasSubstr("--quantization nf4"),
+                    ::testing::Not(HasSubstr("activation checkpointing"))));
+}
+
+TEST_F(Pytorch, ADeviceMayHaveOtherMemoryThanItsProfile) {
+  const std::string run = "simulate --runtime ddp --world 2 --cluster h100_sxm --model " +
+                          (recordings / "gpt2.json").string() + " --device-memory ";
+  EXPECT_EQ(answer(run + "24GiB")["device_memory_bytes"], 24ll << 30);
+  answer(run + "800MiB", 1);
+  EXPECT_THAT(workplace_.run(run + "0B").errors,
+              HasSubstr("--device-memory: expected more than 0"));
+}
+
+// Units of adapters lie inside those of layers: one row for all that are alike.
+TEST_F(Pytorch, UnitsThatAreAlikeStandInOneRow) {
+  workplace_.write("lora.yaml",
+                   "base_model: m\nadapter: lora\nlora_r: 8\nlora_alpha: 16\nbf16: true\n"
+                   "lora_target_linear: true\nsequence_len: 64\nmicro_batch_size: 1\n"
+                   "fsdp: [full_shard, auto_wrap]\nfsdp_config:\n"
+                   "  fsdp_transformer_layer_cls_to_wrap: LlamaDecoderLayer\n");
+  const std::string answer =
+      text("simulate --quiet --config lora.yaml --world 2 --cluster h100_sxm --model " +
+           (recordings / "llama.json").string());
+  const std::string unit = "q_proj.lora_A.default";
+  const std::size_t first = answer.find(unit);
+  ASSERT_NE(first, std::string::npos) << answer;
+  EXPECT_EQ(answer.find(unit, first + 1), std::string::npos) << answer;
 }
 
 TEST_F(Pytorch, ScheduleShowsThreeSteps) {

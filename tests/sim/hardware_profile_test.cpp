@@ -157,8 +157,14 @@ TEST(HardwareProfile, NamesTheNearestProfileToBeBasedOn) {
       ::testing::AllOf(HasSubstr("test.json:1: based_on"), HasSubstr("did you mean \"h100_sxm\"")));
 }
 
-TEST(HardwareProfile, NamesTheShortestProfileThatBeginsWithTheWord) {
+TEST(HardwareProfile, NamesTheShortestProfileThatBeginsOrEndsWithTheWord) {
   EXPECT_THAT(error_of(R"({"based_on": "h100"})"), HasSubstr("did you mean \"h100_sxm\""));
+  EXPECT_THAT(error_of(R"({"based_on": "4090"})"), HasSubstr("did you mean \"rtx4090\""));
+}
+
+TEST(HardwareProfile, IsFoundHoweverItsNameIsSpelled) {
+  EXPECT_EQ(find_hardware_profile("RTX4090", "").name, find_hardware_profile("rtx4090", "").name);
+  EXPECT_EQ(find_hardware_profile("H100-SXM", "").name, find_hardware_profile("h100_sxm", "").name);
 }
 
 TEST(HardwareProfile, NamesTheNearestFabric) {

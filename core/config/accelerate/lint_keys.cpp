@@ -58,7 +58,7 @@ void unknown_key(LintContext& context, const Section& section, const ConfigValue
         entry, section.name);
   const auto nearest = nearest_word(name, known);
   context.add({.rule = "ignored-key",
-               .message = "accelerate does not know the key and drops it without a word",
+               .message = "accelerate does not know the key and ignores it silently",
                .mend = nearest ? fmt::format("did you mean \"{}\"?", *nearest) : "remove it"},
               entry, section.name);
 }

@@ -4,12 +4,22 @@
 #include <array>
 
 #include "core/base/refusal.h"
+#include "core/base/utf8.h"
 #include "core/config/accelerate/lint_rules.h"
 #include "core/config/values/python_number.h"
 #include "core/format/python_text.h"
 
 namespace shardscope::accelerate {
 namespace {
+
+bool is_whole_number(std::string_view text) {
+  try {
+    python_integer(text);
+    return true;
+  } catch (const Refusal&) {
+    return false;
+  }
+}
 
 /// Keys whose values are words.
 void lint_words(LintContext& context) {
@@ -61,6 +71,15 @@ void lint_quoted_number(LintContext& context) {
   for (const char* key : {"num_processes", "num_machines"}) {
     const ConfigValue::Entry* entry = context.top(key);
     if (entry == nullptr || !entry->value.is_string()) continue;
+    if (!is_whole_number(entry->value.string())) {
+      context.add({.rule = "number-form",
+                   .severity = Severity::error,
+                   .message = fmt::format("expected a whole number, got \"{}\"",
+                                          shown(entry->value.string())),
+                   .mend = "write the digits, such as 8"},
+                  *entry);
+      continue;
+    }
     context.add({.rule = "quoted-number",
                  .message = "a number in quotes is text: it passes where nothing computes with it "
                             "and fails where something does",

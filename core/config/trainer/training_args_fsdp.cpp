@@ -240,8 +240,7 @@ ConfigValue plugin_args_of(FsdpArguments& result) {
     return plugin;
   }
   result.warnings.emplace_back(
-      "FSDP1 is deprecated in transformers and goes away; version 2 is the "
-      "default");
+      "FSDP1 is deprecated in transformers and will be removed; use version 2");
   add_version_1(plugin, config);
   return plugin;
 }

@@ -182,9 +182,9 @@ void lint_version(const FsdpConfigLint& lint) {
   lint.findings.add(
       {.rule = "version",
        .message = lint.version() == 1
-                      ? "FSDP1 is deprecated in transformers 5 and goes away"
+                      ? "this asks for FSDP1, which transformers 5 deprecates and will remove"
                       : "there are versions 1 and 2; others are taken for a kind of 1",
-       .mend = "use version 2, the default"},
+       .mend = "write version 2"},
       *entry, lint.path);
 }
 

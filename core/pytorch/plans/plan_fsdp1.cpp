@@ -121,7 +121,7 @@ void refuse_disagreement(const ModuleTree& tree, const Fsdp1Settings& settings) 
 
 PlanWarning warning_of(const SplitTie& tie) {
   const std::string what =
-      tie.flattened_twice ? "FSDP1 flattens it twice without a word, and the two copies drift apart"
+      tie.flattened_twice ? "FSDP1 flattens it twice silently, and the two copies drift apart"
                           : "FSDP1 leaves it in the first unit alone";
   return {.rule = "shared-parameters-split",
           .text = fmt::format("{} is {} in another unit: {}", tie.other, tie.name, what)};

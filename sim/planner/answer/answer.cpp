@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "core/base/error.h"
 #include "sim/planner/answer/nothing_fits.h"
 #include "sim/planner/answer/places.h"
 #include "sim/planner/answer/reasons.h"
@@ -40,7 +41,7 @@ void set_places(const Basis& basis, Answer& answer) {
   std::vector<Candidate>& candidates = answer.candidates;
   answer.rejected = take_out_unfit(candidates);
   answer.curve = curve_of(candidates);
-  keep_best(candidates, inputs.objective, inputs.places);
+  keep_best(candidates, inputs.objective, ranked_places(inputs));
   answer.best_few = candidates.size();
   explain_places(candidates, inputs.objective);
 }
@@ -85,8 +86,8 @@ void set_remarks(const Weighed& weighed, const Basis& basis, const Watcher& watc
     answer.remarks.emplace_back(
         timed ? "nothing fits without offload; the host's update is timed by the bandwidth of the "
                 "node's memory"
-              : "nothing fits without offload, and the time of the host's own update is not in "
-                "these");
+              : "nothing fits without offload. The step times are too short by the host's own "
+                "update: the profile has no host_memory_bandwidth");
   }
   if (watcher.stop.stop_requested()) return;
   if (std::string remark = small_margin_remark(answer.candidates); !remark.empty())
@@ -96,9 +97,31 @@ void set_remarks(const Weighed& weighed, const Basis& basis, const Watcher& watc
 
 void set_chosen(const Basis& basis, Answer& answer) {
   const WrittenFrom from = written_from(basis.inputs);
-  answer.chosen = chosen_of(places_of(answer), from);
-  const Candidate& chosen = answer.candidates[answer.chosen.candidate];
-  answer.written = written(chosen.choice, from);
+  const std::span<const Candidate> places = places_of(answer);
+  answer.chosen = chosen_of(places.first(std::min(places.size(), places_to_choose_from)), from);
+  answer.written = written(answer.candidates[answer.chosen.candidate].choice, from);
+}
+
+/// Places that were asked for, and those up to the chosen one.
+void leave_places(const Inputs& inputs, Answer& answer) {
+  answer.best_few = std::min(answer.best_few, std::max(inputs.places, answer.chosen.candidate + 1));
+  answer.candidates.erase(answer.candidates.begin() + static_cast<std::ptrdiff_t>(answer.best_few),
+                          answer.candidates.end());
+  Chosen& chosen = answer.chosen;
+  std::erase_if(chosen.tied, [&](std::size_t i) { return i >= answer.best_few; });
+  std::erase_if(chosen.passed_over,
+                [&](const PassedOver& p) { return p.candidate >= answer.best_few; });
+}
+
+void set_file_alone(const Basis& basis, const Watcher& watcher, Answer& answer) {
+  const Choice& chosen = answer.candidates[answer.chosen.candidate].choice;
+  const Choice alone = as_the_file_alone(chosen, written_from(basis.inputs));
+  if (alone == chosen || watcher.stop.stop_requested()) return;
+  try {
+    answer.file_alone = candidate_of(alone, basis, watcher.stop);
+  } catch (const Error&) {
+    // The losses say what it lacks.
+  }
 }
 
 /// What is said beside the places: limits of the one that is chosen, remarks, what needs less
@@ -107,11 +130,12 @@ void set_rest(const Weighed& weighed, const Basis& basis, const Watcher& watcher
   const std::span<const Candidate> places = places_of(answer);
   Smaller smaller;
   std::vector<std::string> remarks;
-  for_each_index(3, 0, [&](std::size_t part) {
+  for_each_index(4, 0, [&](std::size_t part) {
     if (part == 0 && basis.inputs.objective != Objective::memory)
       smaller = smaller_than(places, weighed.choices, basis, watcher);
     if (part == 1) answer.limits = limits_of(places[answer.chosen.candidate], basis, watcher.stop);
     if (part == 2) remarks = predicted_remarks(places, basis, watcher);
+    if (part == 3) set_file_alone(basis, watcher, answer);
   });
   add_smaller(std::move(smaller), basis, answer);
   set_remarks(weighed, basis, watcher, std::move(remarks), answer);
@@ -131,9 +155,12 @@ Answer answer(const Inputs& inputs, const Watcher& watcher) {
                 .simulated = weighed.simulated,
                 .interrupted = weighed.interrupted};
   set_places(basis, result);
-  set_rejected(weighed, basis, result);
   if (!result.candidates.empty()) {
     set_chosen(basis, result);
+    leave_places(inputs, result);
+  }
+  set_rejected(weighed, basis, result);
+  if (!result.candidates.empty()) {
     set_rest(weighed, basis, watcher, result);
   } else if (!result.interrupted) {
     result.advice = advice_where_nothing_fits(weighed, basis, watcher.stop);

@@ -24,6 +24,7 @@ struct Answer {
   Chosen chosen;                         ///< of the candidates: the one that is written
   Limits limits;                         ///< of the chosen one
   std::optional<WrittenChoice> written;  ///< it as a file; none where nothing fits
+  std::optional<Candidate> file_alone;   ///< what the file runs, where that is another choice
   std::vector<Rejected> rejected;        ///< in the order of enumeration
   std::vector<Dropped> dropped;
   std::vector<std::string> remarks;  ///< what turns out other than is usually said

@@ -121,6 +121,23 @@ Json tied_places(const Answer& answer) {
   return places;
 }
 
+Json passed_over_json(const Answer& answer) {
+  Json places = Json::array();
+  for (const PassedOver& other : answer.chosen.passed_over)
+    places.push_back({{"place", answer.candidates[other.candidate].place},
+                      {"rule", name_of(other.rule)},
+                      {"why", other.why}});
+  return places;
+}
+
+Json file_alone_json(const Answer& answer) {
+  if (!answer.file_alone) return nullptr;
+  const Summary& summary = answer.file_alone->summary;
+  return {{"fits", summary.fits},
+          {"step_time_ns", summary.out_of_memory ? Json() : Json(summary.step_time.ns)},
+          {"needed_memory_bytes", needed_memory(summary).count}};
+}
+
 Json chosen_json(const Answer& answer) {
   const WrittenChoice& written = *answer.written;
   return {{"place", answer.candidates[answer.chosen.candidate].place},
@@ -128,10 +145,12 @@ Json chosen_json(const Answer& answer) {
           {"rule", name_of(answer.chosen.rule)},
           {"why", answer.chosen.why},
           {"tied", tied_places(answer)},
+          {"passed_over", passed_over_json(answer)},
           {"format", written.format},
           {"file", written.file},
           {"text", written.text},
           {"losses", losses_json(written.losses)},
+          {"file_alone", file_alone_json(answer)},
           {"limits", limits_json(answer.limits)}};
 }
 

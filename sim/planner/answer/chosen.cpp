@@ -149,11 +149,19 @@ Chosen chosen_of(std::span<const Candidate> places, const WrittenFrom& from) {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return merits[a] < merits[b]; });
-  const std::size_t best = order[0], beside = best == 0 ? order[1] : 0;
+  const std::size_t best = order[0];
   chosen.candidate = chosen.tied[best];
-  chosen.rule = first_difference(merits[best], merits[beside]);
-  chosen.why =
-      why_preferred(chosen.rule, places[chosen.candidate], places[chosen.tied[beside]], from);
+  for (std::size_t i = 0; i < merits.size(); ++i) {
+    if (i == best) continue;
+    const Rule rule = first_difference(merits[best], merits[i]);
+    chosen.passed_over.push_back(
+        {.candidate = chosen.tied[i],
+         .rule = rule,
+         .why = why_preferred(rule, places[chosen.candidate], places[chosen.tied[i]], from)});
+  }
+  const std::size_t beside = best == 0 ? order[1] - 1 : 0;
+  chosen.rule = chosen.passed_over[beside].rule;
+  chosen.why = chosen.passed_over[beside].why;
   if (best != 0) chosen.why_not_first = chosen.why;
   return chosen;
 }

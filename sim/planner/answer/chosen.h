@@ -27,12 +27,20 @@ enum class Rule : std::uint8_t {
 };
 std::string_view name_of(Rule rule);
 
+/// A place that cannot be told apart from the chosen one, and what decided against it.
+struct PassedOver {
+  std::size_t candidate = 0;
+  Rule rule = Rule::place;
+  std::string why;  ///< as Chosen::why; "" where the place itself decided
+};
+
 struct Chosen {
   std::size_t candidate = 0;
   std::vector<std::size_t> tied;  ///< candidates that cannot be told apart, it included
   Rule rule = Rule::place;
-  std::string why;            ///< it is chosen: "leaves 9.2 GiB, place 1 leaves 3.1 GiB"
-  std::string why_not_first;  ///< the same, where it is not the first place
+  std::string why;                      ///< it is chosen: "leaves 9.2 GiB, place 1 leaves 3.1 GiB"
+  std::string why_not_first;            ///< the same, where it is not the first place
+  std::vector<PassedOver> passed_over;  ///< all others of `tied`, by place
 };
 
 /// Of the first place and those that cannot be told apart from it the best by the rules.

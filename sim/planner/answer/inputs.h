@@ -1,6 +1,7 @@
 // What a plan is asked, resolved: everything that its answer follows from.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -46,7 +47,7 @@ struct Inputs {
   std::optional<Bytes> margin;       ///< asked to stay free of a device; none: the usual one
   std::optional<Bytes> host_memory;  ///< of a node; none: not checked
   Objective objective = Objective::time;
-  std::size_t places = 5;                    ///< strategies to rank
+  std::size_t places = 5;                    ///< strategies to show
   std::vector<ShardingStrategy> strategies;  ///< those that are weighed; empty: all
   PipelinesAsked pipelines = PipelinesAsked::as_usual;
   /// Nobody asked for the question's precisions: what is not among them is said.
@@ -64,6 +65,13 @@ struct Inputs {
 /// What the question leaves open on `world` ranks and was asked for, and what was not. Throws Error
 /// as `enumerate`, and where nothing is left.
 Enumeration choices_of(const Inputs& inputs, int world);
+
+/// The chosen strategy is one of this many, whatever number is shown.
+inline constexpr std::size_t places_to_choose_from = 5;
+/// Strategies to find: those to show and those to choose from.
+inline std::size_t ranked_places(const Inputs& inputs) {
+  return std::max(inputs.places, places_to_choose_from);
+}
 
 /// Devices of one node.
 int ranks_per_node(const Inputs& inputs);

@@ -22,7 +22,8 @@ enum class Memory : std::uint8_t { device, host };
 std::string why_put_off(const HardwareProfile& profile) {
   const std::string_view why = CostModel(profile).knows_host_time()
                                    ? "updating on the host takes longer"
-                                   : "the host's update is not timed";
+                                   : "the host's update is not timed, as the profile "
+                                     "has no host_memory_bandwidth";
   return fmt::format("{}: weighed only where nothing fits without it", why);
 }
 
@@ -89,7 +90,7 @@ void weigh(Memory memory, const Basis& basis, const Watcher& watcher, Weighed& w
         search(all.choices, basis.trials,
                {.objective = basis.inputs.objective,
                 .groups = all.groups,
-                .places = basis.inputs.places,
+                .places = ranked_places(basis.inputs),
                 .kind = kind_of,
                 .slowest = slowest ? std::optional(slowest->time) : std::nullopt,
                 .on_progress = watcher.on_progress,

@@ -62,6 +62,23 @@ TEST_F(ChosenTest, PassesOverASmallMarginFirst) {
   EXPECT_EQ(chosen().why_not_first, "leaves 3.00 GiB, place 1 leaves 512 MiB");
 }
 
+// Each of the others has what decided against it.
+TEST_F(ChosenTest, SaysWhyEachOtherIsPassedOver) {
+  places_[0].choice.runtime = Runtime::fsdp1;
+  places_[1].choice.runtime = places_[2].choice.runtime = Runtime::fsdp2;
+  leave(3_GiB, places_[0]);
+  leave(512_MiB, places_[1]);
+  leave(3_GiB, places_[2]);
+  const Chosen third = chosen();
+  EXPECT_EQ(third.candidate, 2u);
+  ASSERT_EQ(third.passed_over.size(), 2u);
+  EXPECT_EQ(third.passed_over[0].candidate, 0u);
+  EXPECT_EQ(third.passed_over[0].rule, Rule::current);
+  EXPECT_EQ(third.passed_over[1].candidate, 1u);
+  EXPECT_EQ(third.passed_over[1].rule, Rule::margin);
+  EXPECT_EQ(third.passed_over[1].why, "leaves 3.00 GiB, place 2 leaves 512 MiB");
+}
+
 // Two usual margins are enough: 9 GiB are worth no more than 3.
 TEST_F(ChosenTest, TakesNoMoreRoomThanIsOfUse) {
   for (Candidate& candidate : places_) leave(3_GiB, candidate);
@@ -131,6 +148,23 @@ TEST(FragileFeatures, OfAPlainChoiceAreNone) {
   choice.offload = Offload::all;
   choice.checkpointing = {.every = 1, .selective = true};
   EXPECT_EQ(fragile_features(choice).size(), 2u);
+}
+
+TEST_F(ChosenTest, TheFileAloneHasNothingThatOnlyTheScriptSets) {
+  const WrittenFrom from = written_from(inputs_);
+  Choice choice = places_[0].choice;
+  choice.blocks_per_unit = 1;
+  EXPECT_EQ(as_the_file_alone(choice, from), choice);
+  Choice more = choice;
+  more.blocks_per_unit = 4;
+  more.checkpointing = {.every = 2};
+  more.reduces_every_micro_batch = true;
+  EXPECT_EQ(as_the_file_alone(more, from), choice);
+  EXPECT_EQ(what_the_file_lacks(more, from),
+            "checkpointing every:2, gradients reduced in every micro-batch, units of 4 blocks");
+  EXPECT_EQ(what_the_file_lacks(choice, from), "");
+  more.runtime = Runtime::native;
+  EXPECT_EQ(as_the_file_alone(more, from), more);
 }
 
 }  // namespace
