@@ -111,7 +111,7 @@ TEST_F(Plan, ChoosesTheSameHoweverManyPlacesAreShown) {
   EXPECT_GT(chosen(usual).first, 1);
   EXPECT_EQ(chosen(few), chosen(usual));
   EXPECT_EQ(chosen(many), chosen(usual));
-  EXPECT_GE(many["candidates"].size(), 12u);
+  EXPECT_GT(many["candidates"].size(), usual["candidates"].size());
   for (const Json& other : many["chosen"]["passed_over"]) EXPECT_LE(other["place"], 5);
 }
 
