@@ -166,12 +166,18 @@ void take_allocator(const Recipe& recipe, const JobSettings& settings, std::int6
       "allocator settings \"{}\", which the tool sets (--allocator)", recipe.allocator));
 }
 
+/// What the tool refuses is refused here, too; the rest is said.
 void note(const Recipe& recipe, const OutputOptions& output) {
-  for (const Finding& finding : recipe.findings)
+  for (const Finding& finding : recipe.findings) {
+    if (finding.severity == Severity::error)
+      throw Error({.where = fmt::format("{}:{}: {}", finding.file, finding.line, finding.key),
+                   .what = finding.message,
+                   .way_out = finding.mend});
     output.note(fmt::format("{}{}: {}: {}: {}{}", finding.file,
                             finding.line > 0 ? fmt::format(":{}", finding.line) : "",
                             name_of(finding.severity), finding.key, finding.message,
                             finding.mend.empty() ? "" : "; " + finding.mend));
+  }
 }
 
 }  // namespace

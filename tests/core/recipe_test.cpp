@@ -368,6 +368,18 @@ TEST(LlamaFactoryRecipe, RefusesToTrainAQuantisedBase) {
             "write finetuning_type: lora, or remove the key");
 }
 
+// hparams/parser.py: "Some keys are not used by the HfArgumentParser". Keys of its own that have no
+// bearing on memory and time are no such keys.
+TEST(LlamaFactoryRecipe, HasErrorsForKeysThatItRaisesFor) {
+  const Recipe recipe =
+      read(ConfigKind::llama_factory,
+           "model_name_or_path: m\nstage: sft\nlora_targets: all\nppo_epochs: 4\ntop_p: 0.7\n");
+  ASSERT_EQ(recipe.findings.size(), 1u);
+  EXPECT_EQ(recipe.findings[0].severity, Severity::error);
+  EXPECT_EQ(recipe.findings[0].key, "lora_targets");
+  EXPECT_EQ(recipe.findings[0].line, 3);
+}
+
 // "ZeRO3 detected, remaining trainable params in float32": DeepSpeed holds them so.
 TEST(LlamaFactoryRecipe, CastsNothingUnderZero3) {
   EXPECT_FALSE(read(ConfigKind::llama_factory,

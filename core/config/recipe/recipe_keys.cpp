@@ -187,7 +187,8 @@ void Keys::warn(std::string_view key, std::string rule, std::string message, std
 }
 
 void Keys::finish(std::span<const LeftOut> left_out, std::span<const std::string_view> no_bearing,
-                  std::span<const std::string_view> others, std::string_view tool) {
+                  std::span<const std::string_view> others, std::string_view tool,
+                  UnknownKeys unknown_keys) {
   if (!dict_.is_dict()) return;
   const auto among = [](std::span<const std::string_view> all, std::string_view key) {
     return std::find(all.begin(), all.end(), key) != all.end();
@@ -208,8 +209,15 @@ void Keys::finish(std::span<const LeftOut> left_out, std::span<const std::string
     }
     if (among(others, entry.key) || ++unknown > most_unknown_keys) continue;
     const auto near = nearest_word(entry.key, known);
-    warn(entry.key, "unknown-key", fmt::format("{} is not known to have this key", tool),
-         near ? fmt::format("did you mean \"{}\"?", *near) : "remove it, or check its name");
+    const bool refused = unknown_keys == UnknownKeys::refused;
+    findings_.add(
+        {.rule = "unknown-key",
+         .severity = refused ? Severity::error : Severity::warning,
+         .message = std::string(tool) + (refused ? " has no such key and raises ValueError"
+                                                 : " is not known to have this key"),
+         .mend =
+             near ? fmt::format("did you mean \"{}\"?", *near) : "remove it, or check its name"},
+        line(entry.key), path(entry.key));
   }
 }
 

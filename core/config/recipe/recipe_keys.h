@@ -22,6 +22,9 @@ struct LeftOut {
   std::string_view effect;  ///< "Liger's kernels need less memory than is predicted"
 };
 
+/// What a tool does with a key that it does not have.
+enum class UnknownKeys : std::uint8_t { ignored, refused };
+
 class Keys {
  public:
   /// `dict` must outlive this; anything but a dict has no keys. `section` is its key path.
@@ -47,7 +50,8 @@ class Keys {
   /// Says something of every key that was not read: `left_out` where it is set; nothing of those
   /// in `no_bearing`; that `tool` knows no such key, where it is none of `others` either.
   void finish(std::span<const LeftOut> left_out, std::span<const std::string_view> no_bearing,
-              std::span<const std::string_view> others, std::string_view tool);
+              std::span<const std::string_view> others, std::string_view tool,
+              UnknownKeys unknown = UnknownKeys::ignored);
   std::vector<Finding> take_findings() { return findings_.take(); }
 
  private:
