@@ -75,7 +75,9 @@ bool str_to_bool(std::string_view text) {
   const std::string word = lower_of(text);
   if (std::find(yes.begin(), yes.end(), word) != yes.end()) return true;
   if (std::find(no.begin(), no.end(), word) != no.end()) return false;
-  throw Refusal("ValueError", fmt::format("\"{}\" is neither true nor false", word));
+  throw Refusal("ValueError", {.where = {},
+                               .what = fmt::format("\"{}\" is neither true nor false", word),
+                               .way_out = "write true or false"});
 }
 
 }  // namespace shardscope
