@@ -12,7 +12,7 @@ constexpr RopeKeys rope_keys{.null_head_dim = true};
 void build_hunyuan_v1_dense(const ConfigReader& config, Model& model) {
   // The class takes head_dim as it stands, null too, and multiplies it.
   if (!config.find("head_dim"))
-    throw config.error("head_dim", "is missing, and transformers has no default for it",
+    throw config.error("head_dim", "has no head_dim, and transformers has no default for it",
                        "give the size of a head, for example 128");
   const bool bias = config.flag("attention_bias");
   build_gated_decoder(config,

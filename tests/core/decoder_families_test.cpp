@@ -650,7 +650,8 @@ TEST(MiniMaxM2, ItsFilesHoldTheBiasOfTheChoice) {
   const Model model = model_of(R"({"model_type": "minimax_m2", "vocab_size": 10, "hidden_size": 6,
       "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
       "num_key_value_heads": 1, "head_dim": 4, "num_local_experts": 2, "num_experts_per_tok": 1})");
-  const auto& tensors = checkpoint_files(model).files.front().header.tensors;
+  const CheckpointFiles files = checkpoint_files(model);
+  const auto& tensors = files.files.front().header.tensors;
   const auto bias = std::ranges::find(
       tensors, "model.layers.0.block_sparse_moe.e_score_correction_bias", &SafetensorsTensor::name);
   ASSERT_NE(bias, tensors.end());

@@ -200,9 +200,9 @@ TEST(LoraConversion, OneHalfOfAFusedParameterIsRefused) {
 
 TEST(LoraConversion, APatternIsAskedForProjectionsThatWereThere) {
   const LoraConfig config = converted_for_transformers_5(
-      of_json(R"({"target_modules": ".*experts\\.(gate_proj|up_proj)"})"), mixture());
+      of_json(R"json({"target_modules": ".*experts\\.(gate_proj|up_proj)"})json"), mixture());
   EXPECT_TRUE(config.targets.names.empty());
-EXPECT_EQ(config.target_parameters, Names{"gate_up_proj"});
+  EXPECT_EQ(config.target_parameters, Names{"gate_up_proj"});
 }
 
 // PEFT 0.21.2 raises NoMatchingPeftModuleError for a LoraConfig of Mixtral without target_modules.
