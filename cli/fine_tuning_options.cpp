@@ -113,12 +113,19 @@ void declare_fine_tuning_options(Command& command, FineTuningOptions& options) {
        "computes attention; sdpa is PyTorch, where xformers is not installed (default: off)"});
 }
 
-bool adapters_as_base(const std::optional<std::string>& peft_version) {
-  if (!peft_version) return false;
+namespace {
+
+bool is_peft_before(int minor, const std::optional<std::string>& version) {
   constexpr KnownReleases known{
       .library = "PEFT", .option = "--peft-version", .major = "0.", .oldest = 9, .newest = 21};
+  return version && minor_release(known, *version) < minor;
+}
+
+}  // namespace
+
+bool adapters_as_base(const std::optional<std::string>& peft_version) {
   constexpr int first_to_cast = 12;
-  return minor_release(known, *peft_version) < first_to_cast;
+  return is_peft_before(first_to_cast, peft_version);
 }
 
 Dtype loaded_dtype(TrainingPrecision precision) {
@@ -156,6 +163,9 @@ std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& op
   }
   tuning.unsloth = unsloth_of(options, model);
   if (options.peft) tuning.adapter = parse_lora_config(*options.peft, "--peft", model.family);
+  constexpr int first_to_convert = 19;
+  if (tuning.adapter)
+    tuning.adapter->converts_targets = !is_peft_before(first_to_convert, options.peft_version);
   if (tuning.adapter && tuning.adapter->adaptive_rank)
     assumed.emplace_back("AdaLoRA's update_and_allocate runs after each step");
   if (tuning.quantization && !tuning.adapter)

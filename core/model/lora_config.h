@@ -38,7 +38,7 @@ struct LoraConfig {
   bool usual_targets = false;  ///< none were given: `targets` are PEFT's for the model_type
   /// Parameters that get an adapter, such as experts': all whose names end so.
   std::vector<std::string> target_parameters;
-  /// converted_for_transformers_5; false: PEFT before 2026 took targets as they are.
+  /// converted_for_transformers_5; false: PEFT before 0.19 took targets as they are.
   bool converts_targets = true;
   ModuleNames excluded;
   /// Copied, and trained whole.
