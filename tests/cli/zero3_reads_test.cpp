@@ -18,7 +18,6 @@ const std::filesystem::path data = std::filesystem::path(SOURCE_ROOT) / "tests/d
 std::string option_of(const std::string& kind) {
   if (kind.empty()) return {};
   if (kind == "liger") return " --liger fused_linear_cross_entropy";
-  if (kind == "lora-all") return " --peft r=8,targets=all-linear";
   const std::string targets =
       kind.ends_with("-embedding") ? "embed_tokens+q_proj" : "q_proj+v_proj+down_proj";
   return " --peft r=8,targets=" + targets + (kind.starts_with("dora") ? ",dora" : "");
@@ -32,7 +31,7 @@ TEST(Zero3Reads, TakeWhatDeepSpeedTakes) {
     const Outcome outcome = workplace.run(
         "simulate --cluster h100_sxm --world 2 --batch 2 --seq 64 --attention flash --json "
         "--deepspeed " +
-        (data / row.value("deepspeed", "deepspeed.json")).string() + " --model " +
+        (data / "deepspeed.json").string() + " --model " +
         (data / row["config"].get<std::string>()).string() + " --checkpointing " +
         row["checkpointing"].get<std::string>() + option_of(row["kind"]));
     ASSERT_EQ(outcome.code, 0) << row << outcome.errors;
