@@ -74,30 +74,16 @@ std::optional<eager::UnslothSettings> unsloth_of(const FineTuningOptions& option
   return eager::UnslothSettings{.xformers = *options.unsloth == "xformers"};
 }
 
-/// PEFT 0.21 with transformers 5 makes adapters of experts' parameters for these targets. Source:
-/// peft/utils/transformers_weight_conversion.py.
-bool adapts_experts(const LoraConfig& adapter, std::string_view family) {
-  constexpr std::array<std::string_view, 7> mixtures{
-      "afmoe", "deepseek_v3", "dots1", "glm4_moe", "mixtral", "olmoe", "qwen3_moe"};
-  constexpr std::array<std::string_view, 7> of_experts{"gate_proj", "up_proj", "down_proj", "gate",
-                                                       "w1",        "w2",      "w3"};
-  return std::ranges::find(mixtures, family) != mixtures.end() &&
-         (adapter.all_linear || std::ranges::any_of(of_experts, [&](std::string_view target) {
-            return adapter.targets.pattern.find(target) != std::string::npos ||
-                   std::ranges::any_of(adapter.targets.names, [&](const std::string& name) {
-                     return name == target || name.ends_with(fmt::format(".{}", target));
-                   });
-          }));
-}
-
 }  // namespace
 
 void declare_fine_tuning_options(Command& command, FineTuningOptions& options) {
   command.heading("Fine-tuning (with --runtime, --accelerate or --deepspeed)");
-  command.option("--peft", options.peft,
-                 {"FILE|r=16,alpha=32,...",
-                  "LoRA or DoRA by PEFT: an adapter_config.json or its folder, or r, alpha, "
-                  "dropout, targets=NAME+NAME or all-linear, save=NAME+NAME, dora, rslora"});
+  command.option(
+      "--peft", options.peft,
+      {"FILE|r=16,alpha=32,...",
+       "LoRA or DoRA by PEFT: an adapter_config.json or its folder, or r, alpha, "
+       "dropout, targets=NAME+NAME or all-linear, parameters=NAME+NAME (such as experts'), "
+       "save=NAME+NAME, dora, rslora"});
   command.option(
       "--quantization", options.quantization,
       {"nf4|fp4|int8|gptq|awq",
@@ -127,12 +113,19 @@ void declare_fine_tuning_options(Command& command, FineTuningOptions& options) {
        "computes attention; sdpa is PyTorch, where xformers is not installed (default: off)"});
 }
 
-bool adapters_as_base(const std::optional<std::string>& peft_version) {
-  if (!peft_version) return false;
+namespace {
+
+bool is_peft_before(int minor, const std::optional<std::string>& version) {
   constexpr KnownReleases known{
       .library = "PEFT", .option = "--peft-version", .major = "0.", .oldest = 9, .newest = 21};
+  return version && minor_release(known, *version) < minor;
+}
+
+}  // namespace
+
+bool adapters_as_base(const std::optional<std::string>& peft_version) {
   constexpr int first_to_cast = 12;
-  return minor_release(known, *peft_version) < first_to_cast;
+  return is_peft_before(first_to_cast, peft_version);
 }
 
 Dtype loaded_dtype(TrainingPrecision precision) {
@@ -170,10 +163,9 @@ std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& op
   }
   tuning.unsloth = unsloth_of(options, model);
   if (options.peft) tuning.adapter = parse_lora_config(*options.peft, "--peft", model.family);
-  if (tuning.adapter && adapts_experts(*tuning.adapter, model.family))
-    assumed.emplace_back(
-        "no adapters of experts' parameters: PEFT 0.21 under transformers 5 makes them, and memory "
-        "is too low there (targets=q_proj+k_proj+v_proj+o_proj makes none)");
+  constexpr int first_to_convert = 19;
+  if (tuning.adapter)
+    tuning.adapter->converts_targets = !is_peft_before(first_to_convert, options.peft_version);
   if (tuning.adapter && tuning.adapter->adaptive_rank)
     assumed.emplace_back("AdaLoRA's update_and_allocate runs after each step");
   if (tuning.quantization && !tuning.adapter)

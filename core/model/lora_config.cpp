@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <span>
 
 #include "core/model/bounded_pattern.h"
@@ -54,8 +55,13 @@ LoraTargets::LoraTargets(const LoraConfig& config)
       excluded_(pattern_of(config.excluded, "exclude_modules")) {
   for (const std::string& name : config.modules_to_save)
     saved_.push_back(bounded_pattern("(^|.*\\.)" + name + "($|\\..*)", "modules_to_save", way_out));
+  const auto at_the_end = [](const std::string& name, const char* where) {
+    return bounded_pattern("(.*\\.)?(" + name + ")", where, way_out);
+  };
   for (const auto& [name, rank] : config.rank_pattern)
-    ranks_.emplace_back(bounded_pattern("(.*\\.)?(" + name + ")", "rank_pattern", way_out), rank);
+    ranks_.emplace_back(at_the_end(name, "rank_pattern"), rank);
+  for (const auto& [name, alpha] : config.alpha_pattern)
+    alphas_.emplace_back(at_the_end(name, "alpha_pattern"), alpha);
 }
 
 bool LoraTargets::is_excluded(std::string_view name) const {
@@ -86,10 +92,26 @@ bool LoraTargets::has(const Candidate& module) const {
   return names_end(names, module.name) && is_in_layers(module.name);
 }
 
+namespace {
+
+/// The value of the first pattern that matches.
+template <class T>
+T matched(const std::vector<std::pair<std::regex, T>>& patterns, std::string_view name, T other) {
+  for (const auto& [pattern, value] : patterns)
+    if (std::regex_match(name.begin(), name.end(), pattern)) return value;
+  return other;
+}
+
+}  // namespace
+
 std::int64_t LoraTargets::rank_of(std::string_view module_name) const {
-  for (const auto& [pattern, rank] : ranks_)
-    if (std::regex_match(module_name.begin(), module_name.end(), pattern)) return rank;
-  return config_.rank;
+  return matched(ranks_, module_name, config_.rank);
+}
+
+double LoraTargets::scaling_of(std::string_view module_name) const {
+  const auto rank = static_cast<double>(rank_of(module_name));
+  const double alpha = matched(alphas_, module_name, config_.alpha);
+  return alpha / (config_.rank_stabilized ? std::sqrt(rank) : rank);
 }
 
 bool is_saved_whole(const LoraConfig& config, std::string_view module_name) {

@@ -32,7 +32,14 @@ struct LoraConfig {
   double dropout = 0;
   /// Every linear layer but the output embedding; else `targets`.
   bool all_linear = false;
+  /// The tool lists the last parts of their names itself, and gives PEFT the list.
+  bool lists_linear = false;
   ModuleNames targets;
+  bool usual_targets = false;  ///< none were given: `targets` are PEFT's for the model_type
+  /// Parameters that get an adapter, such as experts': all whose names end so.
+  std::vector<std::string> target_parameters;
+  /// converted_for_transformers_5; false: PEFT before 0.19 took targets as they are.
+  bool converts_targets = true;
   ModuleNames excluded;
   /// Copied, and trained whole.
   std::vector<std::string> modules_to_save;
@@ -48,6 +55,8 @@ struct LoraConfig {
   std::vector<std::string> layers_pattern;
   /// Another rank for modules whose name the pattern ends.
   std::vector<std::pair<std::string, std::int64_t>> rank_pattern;
+  /// The same of lora_alpha.
+  std::vector<std::pair<std::string, double>> alpha_pattern;
   /// get_peft_model(autocast_adapter_dtype=True): adapters of a half-precision base are float32.
   bool autocast_adapter_dtype = true;
 
@@ -68,6 +77,8 @@ class LoraTargets {
   explicit LoraTargets(const LoraConfig& config);
   bool has(const Candidate& module) const;
   std::int64_t rank_of(std::string_view module_name) const;
+  /// What an update is multiplied by.
+  double scaling_of(std::string_view module_name) const;
 
  private:
   bool is_excluded(std::string_view name) const;
@@ -77,6 +88,7 @@ class LoraTargets {
   std::optional<std::regex> targets_, excluded_;
   std::vector<std::regex> saved_;
   std::vector<std::pair<std::regex, std::int64_t>> ranks_;
+  std::vector<std::pair<std::regex, double>> alphas_;
 };
 
 /// Whether modules_to_save copies this module. Source: peft/utils/other.py, _set_trainable.

@@ -44,7 +44,14 @@ void write_file(const std::filesystem::path& folder, const CheckpointFile& file,
   SafetensorsWriter writer(folder / file.name, file.header);
   std::vector<float> values;
   for (const SafetensorsTensor& tensor : file.header.tensors) {
-    for (const ParameterPiece& piece : pieces_of(sources.at(tensor.name))) {
+    const auto known = sources.find(tensor.name);
+    if (known == sources.end()) {  // a buffer, which is zeros when it is made
+      const std::vector<std::byte> zeros(
+          static_cast<std::size_t>(bytes_of(elements_of(tensor.shape), tensor.dtype).count));
+      writer.write(zeros);
+      continue;
+    }
+    for (const ParameterPiece& piece : pieces_of(known->second)) {
       values.resize(static_cast<std::size_t>(piece.elements));
       source(piece.parameter, piece.first, values);
       writer.write(std::as_bytes(std::span(values)));

@@ -21,7 +21,6 @@ constexpr std::string_view not_modelled[] = {"alora_invocation_tokens",
                                              "layer_replication",
                                              "megatron_config",
                                              "monteclora_config",
-                                             "target_parameters",
                                              "trainable_token_indices",
                                              "use_bdlora",
                                              "use_qalora",
@@ -115,6 +114,20 @@ void check_adalora(const JsonValue& config) {
   if (const auto weight = config.find("orth_reg_weight")) weight->number(0);
 }
 
+void take_usual_targets(std::string_view model_type, LoraConfig& lora) {
+  lora.usual_targets = true;
+  lora.targets.names =
+      lora.adaptive_rank ? usual_adalora_targets(model_type) : usual_lora_targets(model_type);
+}
+
+/// Source: peft 0.21.2, LoraConfig.__post_init__.
+std::vector<std::string> names_of_parameters(const JsonValue& value) {
+  if (value.is_string())
+    throw value.error("must be a list of strings",
+                      "give for example [\"mlp.experts.gate_up_proj\", \"mlp.experts.down_proj\"]");
+  return strings(value);
+}
+
 void read_targets(const JsonValue& config, std::string_view model_type, LoraConfig& lora) {
   const auto targets = config.find("target_modules");
   if (targets && targets->is_string() && is_all_linear(targets->string()))
@@ -122,12 +135,14 @@ void read_targets(const JsonValue& config, std::string_view model_type, LoraConf
   else if (targets)
     lora.targets = names_in(*targets);
   else
-    lora.targets.names =
-        lora.adaptive_rank ? usual_adalora_targets(model_type) : usual_lora_targets(model_type);
-  if (!lora.all_linear && lora.targets.empty())
+    take_usual_targets(model_type, lora);
+  if (const auto parameters = config.find("target_parameters"))
+    lora.target_parameters = names_of_parameters(*parameters);
+  if (!lora.all_linear && lora.targets.empty() && lora.target_parameters.empty())
     throw config.error(
         fmt::format("has no target_modules, and PEFT knows none for model_type {}", model_type),
         "give target_modules, for example [\"q_proj\", \"v_proj\"] or \"all-linear\"");
+  lora.lists_linear = flag(config, "lists_linear_layers");  // a Recipe's own
   if (const auto excluded = config.find("exclude_modules")) lora.excluded = names_in(*excluded);
   if (const auto layers = config.find("layers_to_transform")) {
     if (layers->is_array())
@@ -158,9 +173,8 @@ class OptionText {
       text.remove_prefix(std::min(comma + 1, text.size()));
     }
     if (!alpha_given_) lora_.alpha = 8;
-    if (!lora_.all_linear && lora_.targets.empty())
-      lora_.targets.names = usual_lora_targets(model_type_);
-    if (!lora_.all_linear && lora_.targets.empty())
+    if (!lora_.all_linear && lora_.targets.empty()) take_usual_targets(model_type_, lora_);
+    if (!lora_.all_linear && lora_.targets.empty() && lora_.target_parameters.empty())
       throw refusal(fmt::format("PEFT knows no targets for model_type {}", model_type_),
                     "add targets=all-linear or targets=NAME+NAME");
     return lora_;
@@ -209,6 +223,8 @@ class OptionText {
     } else if (key == "targets" || key == "target_modules") {
       lora_.all_linear = is_all_linear(value);
       if (!lora_.all_linear) lora_.targets.names = names(value);
+    } else if (key == "parameters" || key == "target_parameters") {
+      lora_.target_parameters = names(value);
     } else if (key == "save" || key == "modules_to_save") {
       lora_.modules_to_save = names(value);
     } else if (key == "dora" && value.empty()) {
@@ -216,9 +232,10 @@ class OptionText {
     } else if (key == "rslora" && value.empty()) {
       lora_.rank_stabilized = true;
     } else {
-      throw refusal(fmt::format("\"{}\" is no setting of an adapter", key),
-                    "known are r, alpha, dropout, targets, save, dora, rslora; or give an "
-                    "adapter_config.json");
+      throw refusal(
+          fmt::format("\"{}\" is no setting of an adapter", key),
+          "known are r, alpha, dropout, targets, parameters, save, dora, rslora; or give an "
+          "adapter_config.json");
     }
   }
 
@@ -253,6 +270,9 @@ LoraConfig read_lora_config(const JsonValue& config, std::string_view model_type
   if (const auto ranks = config.find("rank_pattern"); ranks && !lora.adaptive_rank)
     for (const auto& [pattern, rank] : ranks->members())
       lora.rank_pattern.emplace_back(pattern, rank.integer(1, max_rank));
+  if (const auto alphas = config.find("alpha_pattern"))
+    for (const auto& [pattern, alpha] : alphas->members())
+      lora.alpha_pattern.emplace_back(pattern, alpha.number());
   return lora;
 }
 

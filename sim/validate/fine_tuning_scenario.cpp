@@ -321,6 +321,7 @@ LoraConfig adapter_of(const FineTuningRow& row, const FineTuningStack& stack,
                       std::string_view family) {
   LoraConfig lora{.rank = is_adalora(row) ? stack.adalora_rank : rank_of(row, stack),
                   .dropout = dropout_of(row, stack),
+                  .converts_targets = false,
                   .adaptive_rank = is_adalora(row),
                   .trains_rank_count = false};
   const std::string targets = targets_of(row, stack);

@@ -620,5 +620,43 @@ TEST(Gemma3, TurnsOfFullLayersAreMadeFirst) {
   EXPECT_LT(first_use(sliding), static_cast<std::ptrdiff_t>(log.rows().size()));
 }
 
+// By hand: embedding and head 2 * 60; q 48, k and v 24 each, o 48; two norms of a head of 4; MLP
+// 3 * 48; three norms of 6.
+TEST(Hunyuan, HasNormsOfEachHead) {
+  const Model model = model_of(R"({"model_type": "hunyuan_v1_dense", "vocab_size": 10,
+      "hidden_size": 6, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+      "num_key_value_heads": 1, "head_dim": 4})");
+  EXPECT_EQ(shape_of(model, "model.layers.0.self_attn.query_layernorm.weight"), Shape{4});
+  EXPECT_EQ(model.parameter_elements(), 120 + 144 + 8 + 144 + 18);
+}
+
+// transformers 5.24 multiplies by head_dim as it stands, which is null in the class.
+TEST(Hunyuan, NeedsASizeOfHeads) {
+  EXPECT_THAT(complaint_of([] { model_of(R"({"model_type": "hunyuan_v1_dense"})"); }),
+              HasSubstr("head_dim"));
+}
+
+// MiniMax-M2 has 229 billion (its model card). A layer: q and o 2 * 3072 * 6144, k and v
+// 2 * 3072 * 1024, norms of all heads 6144 + 1024, router 256 * 3072, experts
+// 256 * 3 * 1536 * 3072, two norms; 62 of them, embedding, head and the last norm.
+TEST(MiniMaxM2, HasTheParametersOfItsModelCard) {
+  const Model model = model_of(R"({"model_type": "minimax_m2"})");
+  constexpr std::int64_t layer = 37'748'736 + 6'291'456 + 7'168 + 786'432 + 3'623'878'656 + 6'144;
+  EXPECT_EQ(model.parameter_elements(), 62 * layer + 2 * 614'596'608 + 3'072);
+}
+
+// The bias beside the scores is a buffer that lasts: recorded with transformers 5.24.
+TEST(MiniMaxM2, ItsFilesHoldTheBiasOfTheChoice) {
+  const Model model = model_of(R"({"model_type": "minimax_m2", "vocab_size": 10, "hidden_size": 6,
+      "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+      "num_key_value_heads": 1, "head_dim": 4, "num_local_experts": 2, "num_experts_per_tok": 1})");
+  const CheckpointFiles files = checkpoint_files(model);
+  const auto& tensors = files.files.front().header.tensors;
+  const auto bias = std::ranges::find(
+      tensors, "model.layers.0.block_sparse_moe.e_score_correction_bias", &SafetensorsTensor::name);
+  ASSERT_NE(bias, tensors.end());
+  EXPECT_EQ(bias->shape, Shape{2});
+}
+
 }  // namespace
 }  // namespace shardscope

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/model/lora_conversion.h"
 #include "core/model/read_lora_config.h"
 #include "tests/core/complaint.h"
 
@@ -152,6 +153,67 @@ TEST(ParseLoraConfig, SaysWhatIsWrong) {
   EXPECT_THAT(said("r=0"), testing::HasSubstr("r=0 is no number from 1"));
   EXPECT_THAT(said("rnak=8"), testing::HasSubstr("\"rnak\" is no setting of an adapter"));
   EXPECT_THAT(said("r=8.5"), testing::HasSubstr("not a whole number"));
+}
+
+// Qwen3's mixture as transformers 5 has it: one layer of experts, and one without.
+AdaptedNames mixture(std::string_view family = "qwen3_moe") {
+  return {.family = family,
+          .modules = {{.name = "model.layers.0.self_attn.q_proj", .is_linear = true},
+                      {.name = "model.layers.0.mlp"},
+                      {.name = "model.layers.0.mlp.gate"},
+                      {.name = "model.layers.0.mlp.experts"},
+                      {.name = "lm_head", .is_linear = true, .is_output_embedding = true}},
+          .parameters = {"model.layers.0.self_attn.q_proj.weight", "model.layers.0.mlp.gate.weight",
+                         "model.layers.0.mlp.experts.gate_up_proj",
+                         "model.layers.0.mlp.experts.down_proj", "lm_head.weight"}};
+}
+
+using Names = std::vector<std::string>;
+
+TEST(LoraConversion, AllLinearMeansExpertsAndRouterToo) {
+  const LoraConfig config = converted_for_transformers_5(
+      of_json(R"({"target_modules": "all-linear", "r": 8, "lora_alpha": 16})"), mixture());
+  EXPECT_EQ(config.targets.names, Names{"q_proj"});
+  EXPECT_EQ(config.target_parameters, (Names{"down_proj", "gate.weight", "gate_up_proj"}));
+  const LoraTargets targets(config);
+  // Gate and up are one parameter of twice the rank, and the scaling is that of one.
+  EXPECT_EQ(targets.rank_of("model.layers.0.mlp.experts.gate_up_proj"), 16);
+  EXPECT_EQ(targets.scaling_of("model.layers.0.mlp.experts.gate_up_proj"), 2);
+  EXPECT_EQ(targets.rank_of("model.layers.0.mlp.experts.down_proj"), 8);
+}
+
+TEST(LoraConversion, AToolsOwnListHasOnlyTheLinearLayersThatAreThere) {
+  LoraConfig config = of_json(R"({"target_modules": "all-linear"})");
+  config.lists_linear = true;
+  config = converted_for_transformers_5(config, mixture());
+  EXPECT_EQ(config.targets.names, Names{"q_proj"});
+  EXPECT_TRUE(config.target_parameters.empty());
+}
+
+TEST(LoraConversion, OneHalfOfAFusedParameterIsRefused) {
+  EXPECT_THAT(complaint_of([] {
+                converted_for_transformers_5(of_json(R"({"target_modules": ["gate_proj"]})"),
+                                             mixture());
+              }),
+              ::testing::HasSubstr("names gate_proj without up_proj"));
+}
+
+TEST(LoraConversion, APatternIsAskedForProjectionsThatWereThere) {
+  const LoraConfig config = converted_for_transformers_5(
+      of_json(R"json({"target_modules": ".*experts\\.(gate_proj|up_proj)"})json"), mixture());
+  EXPECT_TRUE(config.targets.names.empty());
+  EXPECT_EQ(config.target_parameters, Names{"gate_up_proj"});
+}
+
+// PEFT 0.21.2 raises NoMatchingPeftModuleError for a LoraConfig of Mixtral without target_modules.
+TEST(LoraConversion, MixtralHasNoUsualTargetsAnyMore) {
+  const auto config = read_lora_config(JsonValue::parse("{}", "adapter_config.json"), "mixtral");
+  EXPECT_TRUE(converted_for_transformers_5(config, mixture("mixtral")).targets.names.empty());
+}
+
+TEST(LoraConversion, OtherFamiliesKeepTheirTargets) {
+  const LoraConfig config = of_json(R"({"target_modules": ["gate_proj"]})");
+  EXPECT_EQ(converted_for_transformers_5(config, mixture("qwen2_moe")), config);
 }
 
 }  // namespace

@@ -271,7 +271,7 @@ TEST(AxolotlRecipe, ReadsThePublishedQlora) {
   EXPECT_EQ(recipe.attention, "flash");
   EXPECT_EQ(json_text(recipe.adapter),
             "{\"r\": 32, \"lora_alpha\": 16.0, \"lora_dropout\": 0.05, \"target_modules\": "
-            "\"all-linear\"}");
+            "\"all-linear\", \"lists_linear_layers\": true}");
   const ConfigValue& arguments = recipe.training_arguments;
   EXPECT_EQ(arguments.get("per_device_train_batch_size"), ConfigValue(2));
   EXPECT_EQ(arguments.get("gradient_accumulation_steps"), ConfigValue(4));
@@ -327,7 +327,7 @@ TEST(LlamaFactoryRecipe, HasItsDefaults) {
   const Recipe recipe = recipe_of("llama_factory_lora.yaml");
   EXPECT_EQ(json_text(recipe.adapter),
             "{\"r\": 8, \"lora_alpha\": 16.0, \"lora_dropout\": 0.0, \"target_modules\": "
-            "\"all-linear\"}");
+            "\"all-linear\", \"lists_linear_layers\": true}");
   EXPECT_EQ(recipe.trainable_dtype, Dtype::float32);
   EXPECT_FALSE(recipe.base_dtype);  // torch_dtype "auto"
   EXPECT_EQ(recipe.training_arguments.get("gradient_checkpointing"), ConfigValue(true));
@@ -486,7 +486,7 @@ TEST(SwiftRecipe, ReadsTheCommandLineOfAScript) {
   EXPECT_EQ(recipe.quantization, "nf4,double,compute=bfloat16");
   EXPECT_EQ(json_text(recipe.adapter),
             "{\"r\": 8, \"lora_alpha\": 32.0, \"lora_dropout\": 0.05, \"target_modules\": "
-            "\"all-linear\"}");
+            "\"all-linear\", \"lists_linear_layers\": true}");
   EXPECT_EQ(recipe.length, 2048);
   EXPECT_EQ(recipe.training_arguments.get("gradient_accumulation_steps"), ConfigValue(16));
   EXPECT_EQ(recipe.training_arguments.get("gradient_checkpointing"), ConfigValue(true));

@@ -4,7 +4,7 @@
 usage: shardscope record --cluster h100_sxm --world 8 --rank 0 -o R -- torchrun --nproc-per-node 8 deepspeed_memory.py CONFIG_FOLDER
            DEEPSPEED.json BATCH SEQ CHECKPOINTING [KIND]
 
-CHECKPOINTING none, full. KIND liger (its fused loss), lora or dora (rank 8 on q_proj, v_proj and down_proj), lora-embedding or
+CHECKPOINTING none, full. KIND liger (its fused loss), lora or dora (rank 8 on q_proj, v_proj and down_proj), lora-all (all-linear), lora-embedding or
 dora-embedding (on embed_tokens and q_proj). A loss lives until the next one; on 2026-11-28 it was deleted before. Prints one line of JSON: allocated and reserved bytes at the peak of each step. The same beside it:
 shardscope simulate --deepspeed DEEPSPEED.json --model CONFIG_FOLDER --world 8 --batch BATCH --seq SEQ --attention flash
 """
@@ -22,6 +22,8 @@ from transformers.integrations import HfDeepSpeedConfig
 
 def adapted(model, kind):
     import peft
+    if kind == "lora-all":
+        return peft.get_peft_model(model, peft.LoraConfig(r=8, target_modules="all-linear"))
     targets = ["embed_tokens", "q_proj"] if kind.endswith("-embedding") else ["q_proj", "v_proj", "down_proj"]
     return peft.get_peft_model(model, peft.LoraConfig(r=8, target_modules=targets, use_dora=kind.startswith("dora")))
 

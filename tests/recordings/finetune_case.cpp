@@ -402,6 +402,7 @@ FineTuneCase::FineTuneCase(const Json& given)
            .made_on = settings.at("load") == "meta" ? eager::Device::meta : eager::Device::cuda,
            .session = {.attention = {.cudnn = false}},
            .loop = training_of(settings)};
+  setup.model = eager::usual_settings(model);
   setup.runtime = runtime_of(*this);
 }
 

@@ -42,11 +42,13 @@ CONFIGS = {
     "granitemoehybrid": {**DECODER, "num_local_experts": 0, "shared_intermediate_size": 176, "position_embedding_type": "rope",
                          "layer_types": None, "mamba_n_heads": 4, "embedding_multiplier": 12.0, "logits_scaling": 8.0,
                          "residual_multiplier": 0.22, "attention_multiplier": 0.0625},
+    "hunyuan_v1_dense": {**DECODER, "head_dim": 16},
     "lfm2": {**DECODER, "layer_types": None, "full_attn_idxs": [1, 3], "block_multiple_of": 32},
     "lfm2_moe": {**DECODER, "layer_types": None, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 48,
                  "num_dense_layers": 1},
     "llama4_text": {**DECODER, "head_dim": 16, "intermediate_size_mlp": 200, "num_local_experts": 4, "num_experts_per_tok": 1,
                     "interleave_moe_layer_step": 2, "no_rope_layer_interval": 2, "attention_chunk_size": 64, "floor_scale": 16},
+    "minimax_m2": {**DECODER, "head_dim": 16, "num_local_experts": 8, "num_experts_per_tok": 2, "rotary_dim": 8},
     "ministral": {**DECODER, "sliding_window": 32},
     "ministral3": {**DECODER, "head_dim": 16},
     "olmo3": {**DECODER, "sliding_window": 32},
@@ -122,8 +124,8 @@ def family_case(pick):
         case["model_config"]["layer_types"] = ["conv", "full_attention", "conv", "full_attention"][:layers]
     if family == "gpt_oss":
         case["attn"] = "eager"  # transformers has no other
-        if "intermediate_size" in case["model_overrides"]:
-            case["model_overrides"]["intermediate_size"] = 256
+    if family in ("gpt_oss", "minimax_m2") and "intermediate_size" in case["model_overrides"]:
+        case["model_overrides"]["intermediate_size"] = 256  # of an expert: rows of a multiple of 16 bytes
     return case
 
 

@@ -22,7 +22,6 @@ constexpr LeftOut left_out[] = {
     {"liger_cross_entropy", "Liger's kernels need less memory than is predicted"},
     {"flash_attn_cross_entropy", "its loss is not modelled: PyTorch's is taken"},
     {"flash_attn_fuse_mlp", "fused layers are not modelled"},
-    {"lora_target_parameters", "adapters on parameters of experts are left out"},
     {"lora_alpha_pattern", "it changes no memory"},
     {"lora_on_cpu", "adapters on the host need less device memory"},
     {"lora_model_dir", "an adapter of earlier is taken as a new one"},
@@ -251,6 +250,7 @@ void read_adapter(Keys& keys, std::string_view kind, Recipe& recipe) {
                      .dropout = keys.number("lora_dropout", 0)};
   lora.targets = keys.names("lora_target_modules");
   const bool linear = keys.flag("lora_target_linear", false);
+  lora.target_parameters = keys.names("lora_target_parameters");
   lora.modules_to_save = keys.names("lora_modules_to_save");
   lora.dora = keys.flag("peft_use_dora", false);
   lora.rank_stabilized = keys.flag("peft_use_rslora", false);
@@ -258,11 +258,12 @@ void read_adapter(Keys& keys, std::string_view kind, Recipe& recipe) {
   if (kind.empty()) return;
   if (kind != "lora" && kind != "qlora")
     throw keys.error("adapter", fmt::format("{} is not modelled", kind), "lora and qlora are");
-  if (!linear && lora.targets.empty())
+  if (!linear && lora.targets.empty() && lora.target_parameters.empty())
     throw keys.error("adapter", "names no layers, so that PEFT finds none to adapt",
                      "write lora_target_linear: true or lora_target_modules");
   // All linear layers and those named; the head is named where it is to have an adapter.
   lora.all_linear = linear || lora.targets == std::vector<std::string>{"all-linear"};
+  lora.lists_linear = linear;
   if (linear &&
       std::find(lora.targets.begin(), lora.targets.end(), "lm_head") != lora.targets.end())
     keys.warn("lora_target_modules", "not-modelled",

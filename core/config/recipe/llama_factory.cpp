@@ -264,6 +264,7 @@ void read_adapter(Keys& keys, bool uses, bool drops, Recipe& recipe) {
   lora.dropout = drops * keys.number("lora_dropout", 0);
   lora.targets = keys.names("lora_target");
   lora.all_linear = lora.targets.empty() || lora.targets == std::vector<std::string>{"all"};
+  lora.lists_linear = lora.all_linear;
   lora.modules_to_save = keys.names("additional_target");
   lora.rank_stabilized = keys.flag("use_rslora", false);
   lora.dora = keys.flag("use_dora", false);

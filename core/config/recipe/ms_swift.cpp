@@ -16,7 +16,6 @@ constexpr LeftOut left_out[] = {
     {"freeze_parameters", "every layer is taken to train"},
     {"freeze_parameters_ratio", "every layer is taken to train"},
     {"trainable_parameters", "what else trains is left out"},
-    {"target_parameters", "adapters on parameters of experts are left out"},
     {"lora_dtype", "adapters are taken as PEFT's default has them"},
     {"use_galore", "GaLore's states are not modelled"},
     {"lisa_activated_layers", "LISA is not modelled"},
@@ -167,10 +166,12 @@ void read_adapter(Keys& keys, bool uses, bool prefers, Recipe& recipe) {
                      .alpha = keys.number("lora_alpha", 32),
                      .dropout = prefers ? 0 : dropout,
                      .targets = keys.names("target_modules"),
+                     .target_parameters = keys.names("target_parameters"),
                      .modules_to_save = keys.names("modules_to_save"),
                      .rank_stabilized = keys.flag("use_rslora", false),
                      .dora = keys.flag("use_dora", false)};
   lora.all_linear = lora.targets.empty() || lora.targets == std::vector<std::string>{"all-linear"};
+  lora.lists_linear = lora.all_linear;
   const std::string pattern = keys.text("target_regex", "");
   const std::string bias = keys.text("lora_bias", "none");
   if (!uses) return;

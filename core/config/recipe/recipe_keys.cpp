@@ -239,10 +239,11 @@ ConfigValue adapter_of(const LoraArguments& lora) {
     for (const std::string& name : names) values.emplace_back(name);
     return ConfigValue(std::move(values));
   };
-  if (lora.all_linear)
-    adapter.set("target_modules", "all-linear");
-  else if (!lora.targets.empty())
-    adapter.set("target_modules", list(lora.targets));
+  if (lora.all_linear) adapter.set("target_modules", "all-linear");
+  if (lora.all_linear && lora.lists_linear) adapter.set("lists_linear_layers", true);
+  if (!lora.all_linear && !lora.targets.empty()) adapter.set("target_modules", list(lora.targets));
+  if (!lora.target_parameters.empty())
+    adapter.set("target_parameters", list(lora.target_parameters));
   if (!lora.modules_to_save.empty()) adapter.set("modules_to_save", list(lora.modules_to_save));
   if (lora.rank_stabilized) adapter.set("use_rslora", true);
   if (lora.dora) adapter.set("use_dora", true);

@@ -76,7 +76,9 @@ struct LoraArguments {
   double alpha = 8;
   double dropout = 0;
   bool all_linear = false;
+  bool lists_linear = false;         ///< the tool finds their names itself
   std::vector<std::string> targets;  ///< empty, and not all_linear: PEFT's for the model
+  std::vector<std::string> target_parameters;
   std::vector<std::string> modules_to_save;
   bool rank_stabilized = false;
   bool dora = false;

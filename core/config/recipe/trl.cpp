@@ -23,7 +23,6 @@ enum class Trainer : std::uint8_t { sft, dpo, grpo };
 
 constexpr LeftOut left_out[] = {
     {"activation_offloading", "activations in host memory need less device memory"},
-    {"lora_target_parameters", "adapters on parameters of experts are left out"},
     {"router_aux_loss_coef", "the loss of the router is left out"},
     {"cast_lm_head_to_fp32", "a head in float32 needs more memory than is predicted"},
     {"use_vllm", "generation is left out, and so is the memory of a vLLM on the same GPU"},
@@ -252,6 +251,7 @@ void read_adapter(Keys& keys, Trainer trainer, Recipe& recipe) {
                      .alpha = keys.number("lora_alpha", 32),
                      .dropout = drops * keys.number("lora_dropout", 0.05),
                      .targets = keys.names("lora_target_modules"),
+                     .target_parameters = keys.names("lora_target_parameters"),
                      .modules_to_save = keys.names("lora_modules_to_save"),
                      .rank_stabilized = keys.flag("use_rslora", false),
                      .dora = keys.flag("use_dora", false)};

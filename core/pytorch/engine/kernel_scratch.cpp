@@ -42,6 +42,27 @@ void product_workspace(const OperatorCall&, const KernelDevice& device, ScratchP
   plan.take(is_instinct(device) ? instinct : is_new ? hopper : ampere);
 }
 
+/// Matrices whose neither rows nor columns lie dense are copied first. Source:
+/// ATen/native/cuda/Blas.cpp, prepare_batch_matrix_for_cublas.
+void copy_for_cublas(const TensorImpl& matrices, ScratchPlan& plan) {
+  const Dims& sizes = matrices.layout.sizes;
+  const Dims& strides = matrices.layout.strides;
+  const bool has_rows = strides[2] == 1 && strides[1] >= std::max<std::int64_t>(1, sizes[2]);
+  const bool has_columns = strides[1] == 1 && strides[2] >= std::max<std::int64_t>(1, sizes[1]);
+  if (!has_rows && !has_columns) copy_if_strided(matrices, plan);
+}
+
+/// bmm and baddbmm, whose factors stand last.
+void batched_product_scratch(const OperatorCall& call, const KernelDevice& device,
+                             ScratchPlan& plan) {
+  plan.outputs();
+  const std::size_t factors = call.inputs.size() - 2;
+  // The result is row-major: cuBLAS has the factors in the other order.
+  copy_for_cublas(*call.inputs[factors + 1], plan);
+  copy_for_cublas(*call.inputs[factors], plan);
+  if (device.blas_workspaces) product_workspace(call, device, plan);
+}
+
 /// A bias of one dimension is added by cuBLASLt's epilogue, which has a workspace of its own size
 /// (CUBLASLT_WORKSPACE_SIZE: 1024 KiB, under ROCm 76 MiB). Source: ATen/native/cuda/Blas.cpp,
 /// addmm_out_cuda_impl; ATen/cuda/CUDABlas.cpp, _parseChosenWorkspaceSize.
@@ -286,8 +307,8 @@ constexpr Row rows[] = {
     {"aten.amax.default", with_operands<reduction_scratch, 1, 1, 0>},
     {"aten.any.default", with_operands<reduction_scratch, 1, 1, 0>},
     {"aten.any.dim", with_operands<reduction_scratch, 1, 1, 0>},
-    {"aten.baddbmm.default", product_workspace},
-    {"aten.bmm.default", product_workspace},
+    {"aten.baddbmm.default", with_operands<batched_product_scratch, 3, 0, 0>},
+    {"aten.bmm.default", with_operands<batched_product_scratch, 2, 0, 0>},
     {"aten.cumsum.default", with_operands<cumsum_scratch, 1, 1, 1>},
     {"aten.embedding.default", with_operands<embedding_scratch, 2, 0, 0>},
     {"aten.embedding_dense_backward.default", with_operands<embedding_backward_scratch, 2, 1, 0>},

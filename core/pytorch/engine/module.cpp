@@ -52,7 +52,18 @@ Module& Module::child(std::string_view own_name) const {
   refuse(*this, "module", own_name);
 }
 
+const Dims& Module::sizes_of(std::string_view own_name) const {
+  for (const NamedTensor& tensor : parameters)
+    if (tensor.name == own_name) return tensor.tensor.sizes();
+  refuse(*this, "parameter", own_name);
+}
+
 Tensor& Module::parameter(std::string_view own_name) {
+  for (Parametrization& parametrized : parametrizations)
+    if (parametrized.name == own_name && parametrized.compute) {
+      if (!parametrized.value) parametrized.value = parametrized.compute();
+      return parametrized.value;
+    }
   Tensor& found = find(*this, parameters, "parameter", own_name);
   if (before_read && found) before_read(found);
   return found;

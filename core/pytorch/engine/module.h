@@ -52,6 +52,12 @@ class Module {
     /// False: a plain attribute, which is no parameter of the module.
     bool registered = true;
   };
+  /// torch.nn.utils.parametrize: a parameter that code reads as something computed from it.
+  struct Parametrization {
+    std::string name;                 ///< of the parameter
+    std::function<Tensor()> compute;  ///< empty: no longer registered
+    Tensor value;                     ///< parametrize.cached(): once it was read
+  };
   struct Child {
     std::string name;
     std::shared_ptr<Module> module;
@@ -64,6 +70,7 @@ class Module {
   bool training = true;
   std::vector<NamedTensor> parameters;  ///< own
   std::vector<NamedTensor> buffers;     ///< own
+  std::vector<Parametrization> parametrizations;
   std::vector<Child> children;
   Forward forward;
 
@@ -80,6 +87,8 @@ class Module {
   /// By own name; Error if there is none.
   Module& child(std::string_view own_name) const;
   Tensor& parameter(std::string_view own_name);
+  /// Asked of the parameter without reading it.
+  const Dims& sizes_of(std::string_view own_name) const;
   Tensor& buffer(std::string_view own_name);
   /// The parameter at that place, as `module.weight` reads it; None if there are fewer.
   Tensor read(std::size_t place) const;

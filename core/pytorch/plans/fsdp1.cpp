@@ -44,6 +44,18 @@ void check(const Fsdp1Settings& settings, int rank) {
   if (settings.mesh) check_mesh(*settings.mesh, settings.world, rank);
 }
 
+/// parametrize sets the original again, and a view of a flat parameter may not be changed so.
+void refuse_adapted_parameters(const ModuleTree& tree) {
+  for (const TreeModule& module : tree.modules)
+    if (module.class_name == "lora.ParamWrapper")
+      throw Refusal("RuntimeError",
+                    {.where = module.name,
+                     .what = "PEFT's adapter of a parameter, as experts have it, does not run "
+                             "under FSDP1",
+                     .way_out = "use FSDP2, or adapt linear layers alone "
+                                "(targets=q_proj+k_proj+v_proj+o_proj)"});
+}
+
 /// Every name under which a unit knows a parameter.
 std::set<std::string_view> names_in_units(const Fsdp1Plan& plan) {
   std::set<std::string_view> names;
@@ -62,6 +74,7 @@ bool Fsdp1Unit::same_composition(const Fsdp1Unit& other) const {
 
 Fsdp1Plan plan_fsdp1(const ModuleTree& tree, const Fsdp1Settings& settings, int rank) {
   check(settings, rank);
+  refuse_adapted_parameters(tree);
   return Fsdp1Construction(tree, settings, rank).run();
 }
 

@@ -8,10 +8,12 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/model/lora_conversion.h"
 #include "core/pytorch/engine/adapters/adalora.h"
 #include "core/pytorch/engine/adapters/adapter_modules.h"
 #include "core/pytorch/engine/adapters/dora.h"
 #include "core/pytorch/engine/adapters/lora_embedding.h"
+#include "core/pytorch/engine/adapters/lora_parameter.h"
 #include "core/pytorch/engine/aten/matmul.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/iterator.h"
@@ -28,21 +30,6 @@ Tensors linear_forward(Session& s, Module& me, const Arguments& arguments) {
   const bool has_bias = me.parameters.size() > 1 && me.parameters[1].name == "bias";
   const Tensor bias = has_bias ? me.parameters[1].tensor : Tensor();
   return {linear(s, arguments[0], me.parameters[0].tensor, bias)};
-}
-
-/// torch.nn.Linear, made on the host and moved to `like`.
-std::shared_ptr<Module> linear_of(Session& s, std::int64_t in, std::int64_t out, bool bias,
-                                  Like like) {
-  auto module = container("Linear");
-  const auto add = [&](const char* name, const Dims& sizes) {
-    const Tensor tensor = empty(s, sizes, like);
-    tensor.set_requires_grad(true);
-    module->parameters.push_back({name, tensor});
-  };
-  add("weight", {out, in});
-  if (bias) add("bias", {out});
-  module->forward = linear_forward;
-  return module;
 }
 
 /// x.to(dtype) of the input, unless it has it.
@@ -156,27 +143,47 @@ std::vector<Found> modules_below(Module& root) {
 class Injection {
  public:
   Injection(Session& s, const std::shared_ptr<Module>& model, const AdapterRequest& request)
-      : s_(s), model_(model), request_(request), targets_(request.config) {}
+      : s_(s),
+        model_(model),
+        request_(request),
+        config_(converted(request, *model)),
+        targets_(config_) {}
 
   void run() {
     add_layers();
+    add_to_parameters();
+    check_found();
     freeze();
     save_whole();
-    if (request_.config.autocast_adapter_dtype) cast_adapters();
+    if (config().autocast_adapter_dtype) cast_adapters();
   }
 
  private:
-  const LoraConfig& config() const { return request_.config; }
+  const LoraConfig& config() const { return config_; }
+
+  LoraTargets::Candidate candidate(const Found& found) const {
+    const std::shared_ptr<Module>& place = found.parent->children[found.place].module;
+    return {.name = found.name,
+            .is_linear = is_linear(*place) || request_.quantized.find(place.get()) != nullptr ||
+                         is_router(*place),
+            .is_output_embedding = found.name == request_.output_embedding};
+  }
+
+  LoraConfig converted(const AdapterRequest& request, Module& model) const {
+    if (request.converted_family.empty()) return request.config;
+    const std::vector<Found> modules = modules_below(model);
+    AdaptedNames names{.family = request.converted_family};
+    for (const Found& found : modules) names.modules.push_back(candidate(found));
+    for (const NamedParameter& p : named_parameters_of(model)) names.parameters.push_back(p.name);
+    return converted_for_transformers_5(request.config, names);
+  }
 
   void add_layers() {
     for (const Found& found : modules_below(*model_)) {
       std::shared_ptr<Module>& place = found.parent->children[found.place].module;
       const Quantized quantized = request_.quantized.find(place.get());
       const bool linear = is_linear(*place) || quantized != nullptr;
-      if (!targets_.has({.name = found.name,
-                         .is_linear = linear || is_router(*place),
-                         .is_output_embedding = found.name == request_.output_embedding}))
-        continue;
+      if (!targets_.has(candidate(found))) continue;
       const std::int64_t rank = targets_.rank_of(found.name);
       if (linear)
         place = lora_layer(place, rank, quantized);
@@ -190,6 +197,43 @@ class Injection {
                      .way_out = "name such layers, or put it under modules_to_save"});
       layers_.push_back(place.get());
     }
+  }
+
+  /// _inject_parameters. A quantised layer gets the adapter of a layer.
+  void add_to_parameters() {
+    if (config().target_parameters.empty()) return;
+    for (const Found& found : modules_below(*model_)) {
+      Module& owner = *found.parent->children[found.place].module;
+      const std::string name = without_base_layers(found.name);
+      const std::vector<Module::NamedTensor> listed = owner.parameters;
+      for (const Module::NamedTensor& own : listed) {
+        const std::string key = name + "." + own.name;
+        if (!own.tensor || !own.registered || !is_target_parameter(config(), key)) continue;
+        if (name != found.name)
+          throw Error({.where = "target_parameters: " + key,
+                       .what = "its layer has an adapter by target_modules, too",
+                       .way_out = "name it in one of the two"});
+        std::shared_ptr<Module>& place = found.parent->children[found.place].module;
+        const Quantized quantized = request_.quantized.find(&owner);
+        place = quantized ? lora_layer(place, targets_.rank_of(key), quantized)
+                          : parameter_adapter(s_, place,
+                                              {.parameter = own.name,
+                                               .key = key,
+                                               .rank = targets_.rank_of(key),
+                                               .scaling = targets_.scaling_of(key)},
+                                              config());
+        layers_.push_back(place.get());
+      }
+    }
+  }
+
+  void check_found() const {
+    if (layers_.empty() && config().usual_targets && config().targets.empty())
+      throw Error({.where = "target_modules",
+                   .what = fmt::format("PEFT takes none by itself for model_type {} under "
+                                       "transformers 5",
+                                       request_.converted_family),
+                   .way_out = "give target_modules, for example [\"q_proj\", \"v_proj\"]"});
     if (layers_.empty())
       throw Error({.where = "target_modules",
                    .what = "no module of the model is named so",
@@ -305,7 +349,7 @@ class Injection {
   /// held until the last of them is cast, and that one by the loop's variable until the next.
   void cast_adapters() {
     Tensor before;
-    for (Module* layer : layers_) {
+    for (Module* layer : layers_as_they_stand()) {
       if (layer->class_name == "lora.Embedding") {
         cast_embedding_adapter(s_, *layer, Dtype::float32);
         continue;
@@ -328,9 +372,26 @@ class Injection {
     }
   }
 
+  /// In the order of the tree; adapters of two parameters of one module from the inside.
+  std::vector<Module*> layers_as_they_stand() const {
+    if (config().target_parameters.empty()) return layers_;
+    const std::unordered_set<const Module*> known(layers_.begin(), layers_.end());
+    std::vector<Module*> ordered;
+    std::vector<Module*> nested;
+    for (Module* module : modules_of(*model_)) {
+      if (!known.contains(module)) continue;
+      nested.push_back(module);
+      if (known.contains(&module->child("base_layer"))) continue;
+      ordered.insert(ordered.end(), nested.rbegin(), nested.rend());
+      nested.clear();
+    }
+    return ordered;
+  }
+
   Session& s_;
   const std::shared_ptr<Module>& model_;
   const AdapterRequest& request_;
+  LoraConfig config_;
   LoraTargets targets_;
   std::vector<Module*> layers_;
 };
@@ -358,6 +419,20 @@ void name_all(Module& module, const std::string& name, int& next) {
 }
 
 }  // namespace
+
+std::shared_ptr<Module> linear_of(Session& s, std::int64_t in, std::int64_t out, bool bias,
+                                  Like like) {
+  auto module = container("Linear");
+  const auto add = [&](const char* name, const Dims& sizes) {
+    const Tensor tensor = empty(s, sizes, like);
+    tensor.set_requires_grad(true);
+    module->parameters.push_back({name, tensor});
+  };
+  add("weight", {out, in});
+  if (bias) add("bias", {out});
+  module->forward = linear_forward;
+  return module;
+}
 
 void name_modules(Module& root) {
   int next = 0;

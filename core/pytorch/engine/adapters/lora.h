@@ -6,6 +6,7 @@
 
 #include "core/model/lora_config.h"
 #include "core/pytorch/engine/adapters/quantized.h"
+#include "core/pytorch/engine/dispatch.h"
 #include "core/pytorch/engine/module.h"
 
 namespace shardscope::eager {
@@ -15,6 +16,8 @@ struct AdapterRequest {
   LoraConfig config;
   /// Layers of the model that bitsandbytes replaced.
   const QuantizedLayers& quantized;
+  /// model_type; empty: targets are taken as they are (transformers 4).
+  std::string_view converted_family = {};
   /// Own name of the module that makes logits: all-linear leaves it out.
   std::string_view output_embedding = "lm_head";
 };
@@ -24,6 +27,10 @@ struct AdapterRequest {
 /// raises, and for modules whose adapters are not ported. Source: peft 0.21.2.
 std::shared_ptr<Module> put_adapter(Session& s, const std::shared_ptr<Module>& model,
                                     const AdapterRequest& request);
+
+/// torch.nn.Linear, made on the host and moved to `like`.
+std::shared_ptr<Module> linear_of(Session& s, std::int64_t in, std::int64_t out, bool bias,
+                                  Like like);
 
 /// Names and numbers modules as they stand in the tree now.
 void name_modules(Module& root);

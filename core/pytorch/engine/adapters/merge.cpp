@@ -3,6 +3,7 @@
 #include "core/pytorch/engine/adapters/adalora.h"
 #include "core/pytorch/engine/adapters/lora.h"
 #include "core/pytorch/engine/adapters/lora_embedding.h"
+#include "core/pytorch/engine/adapters/lora_parameter.h"
 #include "core/pytorch/engine/aten/matmul.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/pointwise.h"
@@ -94,6 +95,7 @@ void merge_dora(Session& s, const LoraParts& parts, const Module& magnitude) {
 }
 
 void merge_layer(Session& s, Module& layer, const QuantizedLayers& quantized) {
+  if (layer.class_name == "lora.ParamWrapper") return merge_parameter_adapter(s, layer);
   if (layer.class_name == "lora.Embedding") return merge_embedding(s, layer);
   if (is_adalora(layer)) return merge_adalora(s, layer);
   const LoraParts parts(layer);
@@ -107,8 +109,11 @@ void merge_layer(Session& s, Module& layer, const QuantizedLayers& quantized) {
 void merge_below(Session& s, Module& module, const QuantizedLayers& quantized) {
   for (Module::Child& child : module.children) {
     if (child.module->class_name.starts_with("lora.")) {
-      merge_layer(s, *child.module, quantized);
-      child.module = child.module->children[0].module;
+      // An adapter of a parameter may lie around that of another one.
+      while (child.module->class_name.starts_with("lora.")) {
+        merge_layer(s, *child.module, quantized);
+        child.module = child.module->children[0].module;
+      }
     } else if (child.module->class_name == "ModulesToSaveWrapper") {
       child.module = child.module->child("modules_to_save").children[0].module;
     } else {

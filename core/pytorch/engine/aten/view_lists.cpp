@@ -121,7 +121,11 @@ void refuse_view(const Tensor& tensor, const Dims& sizes) {
 }
 
 void refuse_gradient(std::string_view what) {
-  throw Error({.where = std::string(what), .what = "its gradient is not modelled", .way_out = {}});
+  throw Error({.where = fmt::format("backward of {}", what),
+               .what = "this step asks for it, and it is not modelled",
+               .way_out =
+                   "with an int8 base give --quantization nf4; else predict an export of the "
+                   "model (docs/own_models.md)"});
 }
 
 }  // namespace shardscope::eager

@@ -110,12 +110,11 @@ struct RouterForm {
 /// DeepseekV3TopkRouter and Glm4MoeTopkRouter: {logits, weights, indices}, in float32. A token has
 /// the best experts of the best groups; all variables live until it returns.
 Tensors route(Session& s, Module& module, const Tensor& given, const RouterForm& form) {
-  const Tensor& weight = module.parameter("weight");
-  const std::int64_t experts = weight.size(0), of_group = experts / form.groups;
-  const Tensor hidden = view(s, given, {-1, weight.size(1)});
+  const std::int64_t experts = module.sizes_of("weight")[0], of_group = experts / form.groups;
+  const Tensor hidden = view(s, given, {-1, module.sizes_of("weight")[1]});
   Tensor logits = [&] {
     Tensor wide_hidden = to(s, hidden, Dtype::float32);
-    return linear(s, std::move(wide_hidden), to(s, weight, Dtype::float32));
+    return linear(s, std::move(wide_hidden), to(s, module.parameter("weight"), Dtype::float32));
   }();
   Tensor scores = sigmoid(s, logits);
   Tensor judged = add(s, scores, module.buffer("e_score_correction_bias"));

@@ -225,6 +225,7 @@ struct AttentionForm {
   const char* out = "o_proj";
   bool (*turns_in)(const ModelConfig& config, std::size_t layer) = turns;
   bool scales_query = false;                ///< Ministral 3: by the position
+  bool norms_turned = false;                ///< Hunyuan: norms of the heads come after
   bool sinks = false;                       ///< gpt-oss: a number for each head beside the scores
   const char* dropout_of_output = nullptr;  ///< key of its probability; null: there is none
 };
@@ -257,6 +258,10 @@ Module::Forward attention_of(const Context& context, const Module& owner,
       states.query = std::move(turned.query);
       states.key = std::move(turned.key);
       locals = std::move(turned.locals);
+    }
+    if (form.norms_turned) {
+      states.query = call_one(s, module.child("query_layernorm"), {states.query});
+      states.key = call_one(s, module.child("key_layernorm"), {states.key});
     }
     if (form.scales_query) states.query = scaled_by_position(s, states.query, arguments[4]);
     std::tie(states.key, states.value) = cached(s, context, layer, states.key, states.value);
@@ -311,6 +316,13 @@ Module::Forward ernie4_5_attention(const Context& context, const Module& owner) 
 Module::Forward exaone4_attention(const Context& context, const Module& owner) {
   return attention_of(context, owner,
                       {.project = project_then_norm, .turns_in = turns_where_it_slides});
+}
+Module::Forward hunyuan_attention(const Context& context, const Module& owner) {
+  return attention_of(context, owner, {.norms_turned = true});
+}
+Module::Forward minimax_m2_attention(const Context& context, const Module& owner) {
+  return attention_of(context, owner,
+                      {.project = project_whole<true, false>, .turn = turn_by<apply_neox_rotary>});
 }
 Module::Forward lfm2_attention(const Context& context, const Module& owner) {
   return attention_of(context, owner, {.project = project_lfm2, .out = "out_proj"});
@@ -996,6 +1008,13 @@ constexpr ClassForward table[] = {
     {"GraniteMoeHybridModel", granite_hybrid_base},
     {"GraniteMoeHybridRMSNorm", rms_norm_forward},
     {"GraniteMoeHybridRotaryEmbedding", rotary_embedding_forward},
+    {"HunYuanDenseV1Attention", hunyuan_attention},
+    {"HunYuanDenseV1DecoderLayer", layer},
+    {"HunYuanDenseV1ForCausalLM", causal_language_forward},
+    {"HunYuanDenseV1MLP", gated_feed_forward},
+    {"HunYuanDenseV1Model", base},
+    {"HunYuanDenseV1RMSNorm", rms_norm_forward},
+    {"HunYuanDenseV1RotaryEmbedding", rotary_embedding_forward},
     {"Lfm2Attention", lfm2_attention},
     {"Lfm2ForCausalLM", causal_language_forward},
     {"Lfm2Model", lfm2_base},
@@ -1017,6 +1036,11 @@ constexpr ClassForward table[] = {
     {"LlamaModel", base},
     {"LlamaRMSNorm", rms_norm_forward},
     {"LlamaRotaryEmbedding", llama_rotary_embedding},
+    {"MiniMaxM2Attention", minimax_m2_attention},
+    {"MiniMaxM2DecoderLayer", layer},
+    {"MiniMaxM2Model", mixture_base},
+    {"MiniMaxM2RMSNorm", rms_norm_forward},
+    {"MiniMaxM2RotaryEmbedding", rotary_embedding_forward},
     {"MinistralAttention", attention},
     {"MinistralDecoderLayer", layer},
     {"MinistralForCausalLM", causal_language_forward},

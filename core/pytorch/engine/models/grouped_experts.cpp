@@ -42,7 +42,6 @@ Tensors run_grouped_experts(Session& s, Module& module, const Arguments& argumen
                             const ExpertsForm& form) {
   const Tensor& hidden = arguments[0];
   const std::int64_t tokens = hidden.size(0), chosen = arguments[1].size(-1);
-  const Tensor& fused_weights = module.parameter("gate_up_proj");
   const Tensor weights = reshape(s, arguments[2], {-1});
   const Tensor experts = reshape(s, arguments[1], {-1});
   auto [sorted, order] = sort(s, experts);
@@ -50,17 +49,19 @@ Tensors run_grouped_experts(Session& s, Module& module, const Arguments& argumen
   Tensor selected_weights = index(s, weights, {order});
   const bool on_cpu = s.settings.device == Device::cpu;
   Tensor counted = to(s, sorted, on_cpu ? Dtype::float32 : Dtype::int32);
-  Tensor counts = histc(s, counted, fused_weights.size(0));
+  Tensor counts = histc(s, counted, module.sizes_of("gate_up_proj")[0]);
   Tensor offsets = cumsum(s, counts, 0, Dtype::int32);
   Tensor biases;
   const auto biases_of = [&](const char* name, const Tensor& places) {
     return form.has_bias ? index(s, module.parameter(name), {places}) : Tensor();
   };
+  const Tensor& fused_weights = module.parameter("gate_up_proj");
   biases = biases_of("gate_up_proj_bias", sorted);
   Tensor out = grouped_linear(s, selected, fused_weights, offsets, biases, form.is_transposed);
   out = form.gate(s, module, out);
+  const Tensor& down_weights = module.parameter("down_proj");
   biases = biases_of("down_proj_bias", sorted);
-  out = grouped_linear(s, out, module.parameter("down_proj"), offsets, biases, form.is_transposed);
+  out = grouped_linear(s, out, down_weights, offsets, biases, form.is_transposed);
   Tensor weighted = mul(s, out, unsqueeze(s, selected_weights, -1));
   Tensor inverse = empty_like(s, order);
   assign(s, inverse, order, arange(s, order.size(0), like(order)));

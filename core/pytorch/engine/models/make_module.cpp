@@ -71,9 +71,9 @@ class TreeBuilder {
   /// Modules by when what they own themselves is made: before their children, but where the
   /// constructor makes these first.
   std::vector<const std::string*> in_order_of_making() const {
-    constexpr std::array<std::string_view, 5> children_first{
-        "AfmoeSparseMoeBlock", "BertEmbeddings", "Gemma4TextDecoderLayer", "Gemma4TextRouter",
-        "GptOssAttention"};
+    constexpr std::array<std::string_view, 6> children_first{
+        "AfmoeSparseMoeBlock", "BertEmbeddings",  "Gemma4TextDecoderLayer",
+        "Gemma4TextRouter",    "GptOssAttention", "MiniMaxM2SparseMoeBlock"};
     std::vector<const std::string*> order, open;
     const auto close_before = [&](std::string_view next) {
       while (!open.empty() && !next.starts_with(*open.back() + ".")) {

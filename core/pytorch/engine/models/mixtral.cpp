@@ -21,9 +21,8 @@ Module::Forward router(const Context& context, const Module& owner) {
   const std::int64_t chosen = context->config.integer("num_experts_per_tok");
   const bool recorded = context->config.flag("output_router_logits");
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
-    const Tensor& weight = module.parameter("weight");
-    const Tensor hidden = reshape(s, arguments[0], {-1, weight.size(1)});
-    Tensor logits = linear(s, hidden, weight);
+    const Tensor hidden = reshape(s, arguments[0], {-1, module.sizes_of("weight")[1]});
+    Tensor logits = linear(s, hidden, module.parameter("weight"));
     if (recorded) context->router_logits.push_back(logits);
     const Tensor probabilities = softmax(s, to(s, logits, Dtype::float32), -1);
     auto [scores, indices] = topk(s, probabilities, chosen);
@@ -33,15 +32,36 @@ Module::Forward router(const Context& context, const Module& owner) {
   };
 }
 
-/// MixtralSparseMoeBlock, and Qwen3MoeSparseMoeBlock, which has no jitter.
-Module::Forward block(const Context& context, const Module&) {
+/// MiniMaxM2TopKRouter: {logits, weights, indices}; the second argument is a bias of the choice.
+Module::Forward sigmoid_router(const Context& context, const Module&) {
+  const std::int64_t chosen = context->config.integer("num_experts_per_tok");
+  const bool recorded = context->config.flag("output_router_logits");
+  return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const Tensor hidden = reshape(s, arguments[0], {-1, module.sizes_of("weight")[1]});
+    const Tensor& weight = module.parameter("weight");
+    Tensor logits = linear(s, to(s, hidden, weight.dtype()), weight);
+    if (recorded) context->router_logits.push_back(logits);
+    const Tensor scores = sigmoid(s, to(s, logits, Dtype::float32));
+    const Tensor judged = add(s, scores, arguments[1]);
+    auto [best, indices] = topk(s, judged, chosen);
+    Tensor weights = gather(s, scores, 1, indices);
+    weights = div_(s, weights, sum(s, weights, {-1}, true));
+    return {std::move(logits), std::move(weights), std::move(indices)};
+  };
+}
+
+/// MixtralSparseMoeBlock, MiniMaxM2SparseMoeBlock, and Qwen3MoeSparseMoeBlock, which has no jitter.
+Module::Forward block(const Context& context, const Module& owner) {
   const bool jitters = context->config.find_number("router_jitter_noise").value_or(0) > 0;
-  return [jitters](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+  const bool biased = owner.class_name == "MiniMaxM2SparseMoeBlock";
+  return [jitters, biased](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const Dims sizes = arguments[0].sizes();
     Tensor hidden = arguments[0];
     if (jitters && module.training) hidden = mul_(s, hidden, uniform_(s, empty_like(s, hidden)));
     hidden = view(s, hidden, {-1, sizes[-1]});
-    const Tensors routed = call(s, module.child("gate"), {hidden});
+    Arguments routing{hidden};
+    if (biased) routing.tensors.push_back(module.buffer("e_score_correction_bias"));
+    const Tensors routed = call(s, module.child("gate"), routing);
     hidden = call_one(s, module.child("experts"), {hidden, routed[2], routed[1]});
     return {reshape(s, hidden, sizes)};
   };
@@ -82,7 +102,7 @@ void run_expert(Session& s, Module& module, const Arguments& arguments, const Te
     item(s, expert);
     return select(s, stack, 0, share.expert);
   };
-  item(s, compare(s, Comparison::eq, expert, module.parameter("gate_up_proj").size(0)));
+  item(s, compare(s, Comparison::eq, expert, module.sizes_of("gate_up_proj")[0]));
   {
     Tensors places = unbind(s, nonzero(s, chosen_by(mask), share.tokens), 1);
     names.place = std::move(places[0]);
@@ -104,7 +124,7 @@ void run_expert(Session& s, Module& module, const Arguments& arguments, const Te
 
 Tensors run_loop(Session& s, Module& module, const Arguments& arguments,
                  const ExpertShares& shares) {
-  const std::int64_t experts = module.parameter("gate_up_proj").size(0);
+  const std::int64_t experts = module.sizes_of("gate_up_proj")[0];
   const Tensor total = zeros_like(s, arguments[0]);
   Tensor mask, hit;
   {
@@ -129,22 +149,34 @@ Module::Forward experts(const Context& context, const Module& owner) {
       return run_grouped_experts(s, module, arguments, {.gate = gated});
     const auto& routing = context->settings.routing;
     return run_loop(s, module, arguments,
-                    layer < routing.size() ? routing[layer]
-                                           : even_shares(module.parameter("gate_up_proj").size(0),
-                                                         arguments[1].numel()));
+                    layer < routing.size()
+                        ? routing[layer]
+                        : even_shares(module.sizes_of("gate_up_proj")[0], arguments[1].numel()));
   };
 }
 
 constexpr ClassForward table[] = {
-    {"AfmoeExperts", experts},         {"DeepseekV3Experts", experts},
-    {"MixtralExperts", experts},       {"MixtralSparseMoeBlock", block},
-    {"MixtralTopKRouter", router},     {"Qwen3MoeExperts", experts},
-    {"Qwen3MoeSparseMoeBlock", block}, {"Gemma4TextExperts", experts},
-    {"Lfm2MoeExperts", experts},       {"Qwen3MoeTopKRouter", router},
-    {"Dots1Experts", experts},         {"Glm4MoeExperts", experts},
-    {"OlmoeExperts", experts},         {"OlmoeSparseMoeBlock", block},
-    {"OlmoeTopKRouter", router},       {"Qwen2MoeExperts", experts},
-    {"Qwen2MoeTopKRouter", router},    {"Qwen2MoeSparseMoeBlock", block_with_shared_expert},
+    {"AfmoeExperts", experts},
+    {"DeepseekV3Experts", experts},
+    {"MixtralExperts", experts},
+    {"MixtralSparseMoeBlock", block},
+    {"MixtralTopKRouter", router},
+    {"Qwen3MoeExperts", experts},
+    {"Qwen3MoeSparseMoeBlock", block},
+    {"Gemma4TextExperts", experts},
+    {"Lfm2MoeExperts", experts},
+    {"Qwen3MoeTopKRouter", router},
+    {"Dots1Experts", experts},
+    {"Glm4MoeExperts", experts},
+    {"MiniMaxM2Experts", experts},
+    {"MiniMaxM2SparseMoeBlock", block},
+    {"MiniMaxM2TopKRouter", sigmoid_router},
+    {"OlmoeExperts", experts},
+    {"OlmoeSparseMoeBlock", block},
+    {"OlmoeTopKRouter", router},
+    {"Qwen2MoeExperts", experts},
+    {"Qwen2MoeTopKRouter", router},
+    {"Qwen2MoeSparseMoeBlock", block_with_shared_expert},
 };
 
 }  // namespace

@@ -92,6 +92,7 @@ Module::Forward mixture_language_forward(const Context& context, const Module&) 
 
 constexpr ClassForward table[] = {
     {"GptOssForCausalLM", mixture_language_forward},
+    {"MiniMaxM2ForCausalLM", mixture_language_forward},
     {"MixtralForCausalLM", mixture_language_forward},
     {"OlmoeForCausalLM", mixture_language_forward},
     {"Qwen2MoeForCausalLM", mixture_language_forward},

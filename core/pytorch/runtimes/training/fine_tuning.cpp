@@ -68,8 +68,11 @@ void adapt(Session& s, FineTuned& tuned, const FineTuningInput& input) {
   if (setup.input_gradients || !setup.checkpointed_layers.empty())
     require_input_gradients(input_embedding(base));
   if (setup.adapter) {
-    tuned.module =
-        put_adapter(s, tuned.module, {.config = *setup.adapter, .quantized = tuned.quantized});
+    const bool converts = setup.base->transformers == TransformersVersion::v5;
+    tuned.module = put_adapter(s, tuned.module,
+                               {.config = *setup.adapter,
+                                .quantized = tuned.quantized,
+                                .converted_family = converts ? setup.base->family : ""});
   }
   if (setup.litgpt_adapter)
     put_litgpt_adapter(s, *tuned.module,
