@@ -20,7 +20,8 @@ PredictedRun predicted_run(const PytorchTraining& training, bool with_band) {
       .runtime = std::string(name_of(training.runtime)),
       .precision = training.precision,
       .compute = compute_dtype_of(training.precision),
-      .tokens_per_step = loop.sequences() * loop.length * loop.micro_batches * training.setup.world,
+      .tokens_per_step = loop.sequences() * loop.length * loop.micro_batches *
+                         eager::batches_of(training.setup),
       .compiled = training.setup.compiled,
       .allocator = training.allocator,
       .with_band = with_band};

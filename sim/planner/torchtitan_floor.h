@@ -10,7 +10,7 @@ namespace shardscope::planner {
 /// No more than `plain_step` of the same choice of torchtitan, without a recording: its matrix
 /// products and attention by the cost model, what activations, norms, residual sums and the steps
 /// of ring attention move at least, and the collectives of an axis tensor, which kernels wait for
-/// (4 of a block's input in the forward, 4 in the backward: core/pytorch/parallel/styles.h). Of n
+/// (4 of a block's input in the forward, 4 in the backward: core/pytorch/runtimes/tensor/styles.h). Of n
 /// tokens of a rank, width d, feed-forward h, keys and values v, e bytes an element and t ranks of
 /// tensor a block keeps
 ///

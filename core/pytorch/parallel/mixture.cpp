@@ -17,7 +17,7 @@
 #include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/reductions.h"
 #include "core/pytorch/engine/views.h"
-#include "core/pytorch/parallel/distributed_tensor.h"
+#include "core/pytorch/runtimes/tensor/distributed_tensor.h"
 #include "core/pytorch/parallel/latent_attention.h"
 #include "core/pytorch/parallel/mixture_modules.h"
 #include "core/pytorch/parallel/sequence_shards.h"

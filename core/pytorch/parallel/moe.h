@@ -2,7 +2,7 @@
 // over ranks: two exchanges around them.
 #pragma once
 
-#include "core/pytorch/parallel/distributed_tensor.h"
+#include "core/pytorch/runtimes/tensor/distributed_tensor.h"
 #include "core/pytorch/parallel/llama.h"
 
 namespace shardscope::eager::parallel {
