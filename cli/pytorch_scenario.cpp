@@ -154,8 +154,8 @@ void check_divided(const PytorchQuestion& question, const PytorchScenario& scena
   refuse(given.activation_offloading.value_or("off") != "off", "--activation-offloading",
          "moving activations to the host");
   refuse(given.transformers.value_or("5") != "5", "--transformers", "an older transformers");
-  refuse(given.optimizer_implementation.value_or("fused") != "fused",
-         "--optimizer-implementation", "another update than the Trainer's, which is fused,");
+  refuse(given.optimizer_implementation.value_or("fused") != "fused", "--optimizer-implementation",
+         "another update than the Trainer's, which is fused,");
   const std::string optimizer = question.job.optimizer.value_or("adamw");
   refuse(optimizer != "adamw" && optimizer != "adam" && optimizer != "sgd", "--optimizer",
          optimizer);
@@ -382,8 +382,8 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   RuntimeChoice choice = runtime_choice(scenario.model, question.sharding, for_runtime,
                                         question.place, scenario.training.assumed);
   take_quantized_storage(tuning, choice);
-  const ShardingPlan plan = divides_layers(choice) ? divided_plan(choice)
-                                                   : plan_of(scenario.model, choice);
+  const ShardingPlan plan =
+      divides_layers(choice) ? divided_plan(choice) : plan_of(scenario.model, choice);
   refuse_if(plan.runtime != Runtime::ddp && adapters_as_base(tuned.peft_version), "--peft-version",
             "adapters of PEFT before 0.12 are predicted on one device and under DDP",
             "leave it out, or give 0.12 or later");

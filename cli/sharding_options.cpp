@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <string_view>
 
-#include "cli/release.h"
 #include "cli/refused_option.h"
+#include "cli/release.h"
 #include "core/base/error.h"
 #include "core/base/refusal.h"
+#include "core/config/accelerate/parallelism.h"
 #include "core/config/config_plan.h"
 #include "core/config/values/config_json.h"
 #include "core/model/huggingface.h"
@@ -88,9 +89,10 @@ int take_tensor_axis(std::optional<std::string>& mesh) {
 /// decides on units, and on what is kept after forward.
 void check_beside_tensor(const RuntimeRequest& request, const JobOptions& job) {
   if (request.runtime != Runtime::fsdp2)
-    throw Error({.where = "--mesh",
-                 .what = fmt::format("{} has no axis tensor", name_of(request.runtime)),
-                 .way_out = "give --runtime fsdp2 (transformers' tp_plan), torchtitan or megatron"});
+    throw Error(
+        {.where = "--mesh",
+         .what = fmt::format("{} has no axis tensor", name_of(request.runtime)),
+         .way_out = "give --runtime fsdp2 (transformers' tp_plan), torchtitan or megatron"});
   refuse_if(job.wrap.has_value(), "--wrap", "the model's own fsdp_plan makes the units",
             "leave it out, or leave tensor out of --mesh");
   const std::string strategy = job.strategy.value_or("full_shard");
@@ -145,7 +147,8 @@ RuntimeRequest request_of(const ShardingOptions& options, const JobOptions& job,
     request.sharding = parse_sharding_strategy(*job.strategy, "--strategy");
   else
     request.sharding = ddp ? ShardingStrategy::no_shard : ShardingStrategy::full_shard;
-  if (!job.strategy && !ddp) assumed.emplace_back("strategy full_shard (--strategy)");
+  if (!job.strategy && !ddp && request.tensor == 1)
+    assumed.emplace_back("strategy full_shard (--strategy)");
   if (job.wrap) request.units = parse_units(*job.wrap, "--wrap");
   if (job.precision)
     request.precision = parse_training_precision(*job.precision, "--precision");
@@ -320,17 +323,60 @@ Error refused(const ConfigFile& file, const Refusal& refusal) {
        .code = refusal.code()});
 }
 
+namespace {
+
+/// What the Trainer makes of a model that is divided as the file's parallelism_config says; none
+/// where it has no tp, or another tool wraps the model.
+std::optional<RuntimeRequest> divided_request(const ConfiguredRun& run) {
+  const Workers& workers = run.workers;
+  if (workers.uses_fsdp() || workers.uses_deepspeed() ||
+      variable(workers.environment, "PARALLELISM_CONFIG_TP_SIZE", "1") == "1")
+    return std::nullopt;
+  accelerate::ParallelismConfig sizes = accelerate::make_parallelism(workers.environment);
+  if (sizes.tp == 1 || sizes.cp > 1 || sizes.sp > 1) return std::nullopt;
+  accelerate::check_parallelism(sizes, {.world = workers.world});
+  const std::string mixed = variable(workers.environment, "ACCELERATE_MIXED_PRECISION", "no");
+  if (mixed != "no" && mixed != "bf16")
+    throw Error({.where = "mixed_precision",
+                 .what = fmt::format("{} beside an axis tensor is not predicted", mixed),
+                 .way_out = "write bf16 or no"});
+  return RuntimeRequest{
+      .runtime = Runtime::fsdp2,
+      .mesh = Mesh{.replicate = static_cast<int>(sizes.dp_replicate),
+                   .shard = static_cast<int>(sizes.dp_shard)},
+      .tensor = static_cast<int>(sizes.tp),
+      .autocasts = true,
+      .precision = mixed == "bf16" ? TrainingPrecision::bf16_mixed : TrainingPrecision::fp32,
+      .world = static_cast<int>(workers.world),
+      .rank = run.model.rank,
+      .optimizer = run.model.optimizer};
+}
+
+}  // namespace
+
 RuntimeChoice runtime_choice(const Model& model, const ShardingOptions& options,
                              const JobOptions& job, const PlaceOptions& place,
                              std::vector<std::string>& assumed) {
   GivenFiles given = config_files(options);
   if (!given.file) return request_of(options, job, place, assumed);
   refuse_beside_file(options, job);
-  return configured_run(model, std::move(given), options, job, place, assumed);
+  ConfiguredRun run = configured_run(model, std::move(given), options, job, place, assumed);
+  try {
+    if (const auto request = divided_request(run)) return *request;
+  } catch (const Refusal& refusal) {
+    throw refused(run.file, refusal);
+  }
+  return run;
 }
 
 ShardingPlan plan_of(const Model& model, const RuntimeChoice& choice) {
-  if (const auto* request = std::get_if<RuntimeRequest>(&choice)) return plan_of(model, *request);
+  if (const auto* request = std::get_if<RuntimeRequest>(&choice)) {
+    if (request->tensor > 1)
+      throw Error({.where = "--mesh",
+                   .what = "units of a model that is divided over an axis tensor are not listed",
+                   .way_out = "leave tensor out; `shardscope simulate` predicts it"});
+    return plan_of(model, *request);
+  }
   const ConfiguredRun& run = std::get<ConfiguredRun>(choice);
   try {
     return plan_of(run.model, run.workers, files_beside(run.file));

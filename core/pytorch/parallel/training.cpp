@@ -237,7 +237,8 @@ void ParallelTraining::apply_tensor_parallel(Module& model) {
 }
 
 void ParallelTraining::apply_transformers_plan(Module& module) {
-  divided_ = std::make_unique<TensorParallel>(s_, tensor_axis_, module, settings_.transformers_plan);
+  divided_ =
+      std::make_unique<TensorParallel>(s_, tensor_axis_, module, settings_.transformers_plan);
   for (const NamedParameter& parameter : named_parameters_of(module))
     if (const ParameterLayout* layout = divided_->layout_of(parameter))
       layouts_.insert_or_assign(parameter.tensor().impl(), *layout);

@@ -18,10 +18,10 @@
 #include "core/pytorch/parallel/moe.h"
 #include "core/pytorch/parallel/pipeline.h"
 #include "core/pytorch/parallel/ring_attention.h"
-#include "core/pytorch/runtimes/tensor/tensor_parallel.h"
 #include "core/pytorch/runtimes/common/float8.h"
 #include "core/pytorch/runtimes/common/optimizer.h"
 #include "core/pytorch/runtimes/fsdp2/fully_shard.h"
+#include "core/pytorch/runtimes/tensor/tensor_parallel.h"
 #include "core/pytorch/runtimes/training/float8_layers.h"
 #include "core/pytorch/runtimes/training/training_loop.h"
 

@@ -13,24 +13,6 @@ constexpr ParameterLayout of_rows{shard(0), shard(0)};
 constexpr ParameterLayout of_columns{shard(1), shard(1)};
 constexpr ParameterLayout of_embedding{shard(0), replicated};
 
-using Place = std::pair<const Module*, std::size_t>;
-
-/// What is registered twice or more, in the order of modules().
-std::vector<std::vector<NamedParameter>> tied_parameters(Module& root) {
-  std::map<const TensorImpl*, std::size_t> known;
-  std::vector<std::vector<NamedParameter>> all;
-  for (Module* module : modules_of(root))
-    for (std::size_t i = 0; i < module->parameters.size(); ++i) {
-      const Tensor& tensor = module->parameters[i].tensor;
-      if (!tensor) continue;
-      const auto [found, added] = known.emplace(tensor.impl(), all.size());
-      if (added) all.emplace_back();
-      all[found->second].push_back({.name = {}, .module = module, .place = i});
-    }
-  std::erase_if(all, [](const std::vector<NamedParameter>& same) { return same.size() < 2; });
-  return all;
-}
-
 /// install_forward: the hooks that a style has put behind the given ones go around the forward.
 void put_around_forward(Module& module, std::size_t pre_hooks, std::size_t hooks) {
   const auto taken = [](auto& all, std::size_t from) {
@@ -55,8 +37,8 @@ void put_around_forward(Module& module, std::size_t pre_hooks, std::size_t hooks
 /// ReplicatedWithGradAllReduce: hooks of what the module holds when it is first called.
 void sum_gradients(const MeshAxisContext& axis, Module& module) {
   const auto hooked = std::make_shared<std::set<const TensorImpl*>>();
-  module.forward = [axis, hooked, forward = std::move(module.forward)](
-                       Session& s, Module& me, const Arguments& arguments) {
+  module.forward = [axis, hooked, forward = std::move(module.forward)](Session& s, Module& me,
+                                                                       const Arguments& arguments) {
     for (const Module::NamedTensor& own : me.parameters)
       if (s.grad_enabled && own.tensor && own.tensor.requires_grad() &&
           hooked->insert(own.tensor.impl()).second)
@@ -69,6 +51,26 @@ void sum_gradients(const MeshAxisContext& axis, Module& module) {
 
 }  // namespace
 
+std::vector<std::vector<NamedParameter>> tied_parameters(Module& root) {
+  std::map<const TensorImpl*, std::size_t> known;
+  std::vector<std::vector<NamedParameter>> all;
+  for (Module* module : modules_of(root))
+    for (std::size_t i = 0; i < module->parameters.size(); ++i) {
+      const Tensor& tensor = module->parameters[i].tensor;
+      if (!tensor) continue;
+      const auto [found, added] = known.emplace(tensor.impl(), all.size());
+      if (added) all.emplace_back();
+      all[found->second].push_back({.name = {}, .module = module, .place = i});
+    }
+  std::erase_if(all, [](const std::vector<NamedParameter>& same) { return same.size() < 2; });
+  return all;
+}
+
+void tie(const std::vector<std::vector<NamedParameter>>& tied) {
+  for (const std::vector<NamedParameter>& same : tied)
+    for (const NamedParameter& other : same) other.tensor() = same.front().tensor();
+}
+
 TensorParallel::TensorParallel(Session& s, MeshAxisContext axis, Module& root,
                                const std::vector<TensorRule>& plan)
     : s_(s), axis_(axis) {
@@ -78,15 +80,15 @@ TensorParallel::TensorParallel(Session& s, MeshAxisContext axis, Module& root,
   for (const TensorRule& rule : plan)
     if (const auto found = modules.find(rule.module); found != modules.end())
       divide(*found->second, rule.style);
+  tie(tied);
+  for (const NamedParameter& parameter : named_parameters_of(root))
+    if (const ParameterLayout* layout = layout_of(parameter))
+      of_tensors_.emplace(parameter.tensor().impl(), *layout);
+  // A head's gradient and a table's are summed as the head's lies.
   for (const std::vector<NamedParameter>& same : tied)
-    for (const NamedParameter& other : same) {
-      other.tensor() = same.front().tensor();
-      // A head's gradient and a table's are summed as the head's lies.
-      if (const auto layout = layouts_.find({other.module, other.place}); layout != layouts_.end())
-        layout->second.gradient = layout->second.placement;
-    }
-  for (const auto& [place, layout] : layouts_)
-    of_tensors_.insert_or_assign(place.first->parameters[place.second].tensor.impl(), layout);
+    if (const auto found = of_tensors_.find(same.front().tensor().impl());
+        found != of_tensors_.end())
+      found->second.gradient = found->second.placement;
 }
 
 void TensorParallel::note(Module& module, ParameterLayout layout) {
@@ -129,13 +131,12 @@ const ParameterLayout* TensorParallel::layout_of(const NamedParameter& parameter
   return found == layouts_.end() ? nullptr : &found->second;
 }
 
-const ParameterLayout* TensorParallel::layout_of(const Tensor& parameter) const {
-  const auto found = of_tensors_.find(parameter.impl());
-  return found == of_tensors_.end() ? nullptr : &found->second;
-}
-
-fsdp2::GradientRule TensorParallel::gradient_rule(const Tensor& parameter) const {
-  const ParameterLayout* layout = layout_of(parameter);
+fsdp2::GradientRule TensorParallel::gradient_rule(const std::vector<Module*>& modules,
+                                                  const Tensor& parameter) const {
+  const ParameterLayout* layout = nullptr;
+  for (Module* module : modules)
+    for (const NamedParameter& own : named_parameters_of(*module))
+      if (own.tensor().impl() == parameter.impl()) layout = layout_of(own);
   if (!layout) return {};
   return {.redistribute =
               [this, layout = *layout](Session& s, const Tensor& gradient) {
@@ -146,8 +147,9 @@ fsdp2::GradientRule TensorParallel::gradient_rule(const Tensor& parameter) const
 
 Tensor TensorParallel::read_gradient(Session& s, const Tensor& parameter,
                                      const Tensor& gradient) const {
-  const ParameterLayout* layout = layout_of(parameter);
-  return layout ? gradient_like_parameter(s, axis_, gradient, *layout) : gradient;
+  const auto found = of_tensors_.find(parameter.impl());
+  return found == of_tensors_.end() ? gradient
+                                    : gradient_like_parameter(s, axis_, gradient, found->second);
 }
 
 }  // namespace shardscope::eager::parallel

@@ -12,6 +12,11 @@
 
 namespace shardscope::eager::parallel {
 
+/// Places of parameters that are registered twice or more, in the order of modules().
+std::vector<std::vector<NamedParameter>> tied_parameters(Module& root);
+/// tie_weights(): all places of each hold what its first one does.
+void tie(const std::vector<std::vector<NamedParameter>>& tied);
+
 /// apply_tensor_parallelism: cuts parameters and puts the plan around the modules' forwards. The
 /// model is on the meta device, and tied parameters stay tied.
 class TensorParallel {
@@ -24,21 +29,22 @@ class TensorParallel {
 
   /// A DTensor's; null: the parameter is the same on all ranks of the axis.
   const ParameterLayout* layout_of(const NamedParameter& parameter) const;
-  /// How FSDP2 reads the gradient of a parameter that it was not yet called on.
-  fsdp2::GradientRule gradient_rule(const Tensor& parameter) const;
-  /// The gradient as an optimizer reads it.
+  /// How a call of fully_shard on `modules` reads the gradient of one of their parameters.
+  fsdp2::GradientRule gradient_rule(const std::vector<Module*>& modules,
+                                    const Tensor& parameter) const;
+  /// The gradient as an optimizer reads it, without FSDP2.
   Tensor read_gradient(Session& s, const Tensor& parameter, const Tensor& gradient) const;
   const MeshAxisContext& axis() const { return axis_; }
 
  private:
   void divide(Module& module, TensorStyle style);
   void note(Module& module, ParameterLayout layout);
-  const ParameterLayout* layout_of(const Tensor& parameter) const;
 
   Session& s_;
   MeshAxisContext axis_;
+  // Looked up, never walked: by place, and by parameter.
   std::map<std::pair<const Module*, std::size_t>, ParameterLayout> layouts_;
-  std::map<const TensorImpl*, ParameterLayout> of_tensors_;  // looked up, never walked
+  std::map<const TensorImpl*, ParameterLayout> of_tensors_;
 };
 
 }  // namespace shardscope::eager::parallel

@@ -129,17 +129,18 @@ TrainingSetup divided_setup(const shardscope::Model& model, const RuntimeRequest
   setup.loop.optimizer.implementation = OptimizerImplementation::fused;
   const Mesh mesh = request.mesh.value_or(Mesh{});
   const bool mixed = request.precision == TrainingPrecision::bf16_mixed;
-  if (mesh.replicate * mesh.shard == 1) {
-    if (mixed) setup.forward_autocast = Dtype::bfloat16;
+  const bool shards = mesh.replicate * mesh.shard > 1;
+  if (mixed && (!shards || request.autocasts)) setup.forward_autocast = Dtype::bfloat16;
+  if (!shards) {
     setup.assumed.emplace_back(
         "the Trainer with from_pretrained(distributed_config=DistributedConfig(tp_size=...)) of "
         "transformers 5.24");
     return setup;
   }
   Fsdp2Setup fsdp2;
-  fsdp2.mesh = mesh.replicate > 1 ? std::vector{mesh.replicate, mesh.shard}
-                                  : std::vector{mesh.shard};
-  if (mixed)
+  fsdp2.mesh =
+      mesh.replicate > 1 ? std::vector{mesh.replicate, mesh.shard} : std::vector{mesh.shard};
+  if (mixed && !request.autocasts)
     fsdp2.mixed_precision = {.param_dtype = Dtype::bfloat16, .reduce_dtype = Dtype::float32};
   for (FullyShardedModules& call : fsdp_plan_of(model))
     fsdp2.calls.push_back({std::move(call.modules), reshard_of(call.reshard_after_forward)});

@@ -25,10 +25,10 @@ std::vector<FullyShardStep> steps_of(const Fsdp2Setup& setup, Module& root,
     FullyShardStep step;
     step.options.mixed_precision = setup.mixed_precision;
     step.options.reshard_after_forward = call.reshard_after_forward;
-    step.options.gradient_rule = [&tensor](const Tensor& parameter) {
-      return tensor.gradient_rule(parameter);
-    };
     for (const std::string& name : call.modules) step.modules.push_back(modules.at(name));
+    step.options.gradient_rule = [&tensor, of = step.modules](const Tensor& parameter) {
+      return tensor.gradient_rule(of, parameter);
+    };
     steps.push_back(std::move(step));
   }
   return steps;
@@ -53,8 +53,11 @@ TensorModel::TensorModel(Session& s, std::shared_ptr<Module> module, ProcessGrou
     auto mesh = std::make_shared<fsdp2::MeshInfo>();
     mesh->shard = shards_;
     if (replicates_) mesh->replicate = axes.front();
+    const auto tied = parallel::tied_parameters(*module_);
     sharded_ = std::make_unique<Fsdp2Model>(s, module_, groups, std::move(mesh),
                                             steps_of(*sharding, *module_, *tensor_));
+    // Of a tied head the root's unit has a parameter of its own, which takes this shard over.
+    tie(tied);
   }
   // As DTensors: nothing is replaced, so that what is tied stays tied.
   to_empty(s, *module_, true);
@@ -69,10 +72,10 @@ void TensorModel::average_gradients() {
   for (const NamedParameter& parameter : named_parameters_of(*module_)) {
     if (!parameter.tensor().requires_grad() || tensor_->layout_of(parameter)) continue;
     broadcast(s_, world_, parameter.tensor(), 0);
-    register_post_accumulate_grad_hook(
-        s_, parameter.tensor(), [this](Session& s, const Tensor& leaf) {
-          if (syncs_) all_reduce(s, world_, leaf.grad(), "avg");
-        });
+    register_post_accumulate_grad_hook(s_, parameter.tensor(),
+                                       [this](Session& s, const Tensor& leaf) {
+                                         if (syncs_) all_reduce(s, world_, leaf.grad(), "avg");
+                                       });
   }
 }
 

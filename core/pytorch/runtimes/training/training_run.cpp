@@ -304,8 +304,7 @@ ExportedModel::Use use_of(const shardscope::Model& model, const TrainingSetup& s
 
 /// from_pretrained makes an empty model, whose weights go to the device one by one.
 Device place_of_making(const TrainingSetup& setup) {
-  const bool pretrained =
-      setup.tensor || (setup.fine_tuning && setup.fine_tuning->from_pretrained);
+  const bool pretrained = setup.tensor || (setup.fine_tuning && setup.fine_tuning->from_pretrained);
   return pretrained ? Device::meta : setup.made_on;
 }
 
@@ -508,10 +507,9 @@ TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonV
                     .module = std::move(module),
                     .float8 = float8_.get()};
   if (setup.forward_autocast) add_autocast(*building.module, *setup.forward_autocast);
-  model_ = setup.tensor
-               ? build_divided(building)
-               : std::visit([&](const auto& runtime) { return build(building, runtime); },
-                            setup.runtime);
+  model_ = setup.tensor ? build_divided(building)
+                        : std::visit([&](const auto& runtime) { return build(building, runtime); },
+                                     setup.runtime);
   if (made_on == Device::meta && setup.made_on == Device::meta)
     fill_from_meta(s, *model_, model, setup, groups_.world());
   if (setup.dtype_of_shards) cast_shards(s, *model_, *setup.dtype_of_shards);
