@@ -271,7 +271,7 @@ eager::TrainingSetup training_setup(const Choice& choice, const Model& model,
   if (auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup.runtime))
     apply(choice, training, *zero);
   if (setup.tensor) setup.loop.optimizer.implementation = requested.optimizer.implementation;
-  if (training.through_accelerate) pass_through_accelerate(setup);
+  if (training.through_accelerate && !setup.tensor) pass_through_accelerate(setup);
   if (training.fine_tuning) apply_fine_tuning(choice, model, *training.fine_tuning, setup);
   setup.compiled = training.compiled;
   setup.float8 = eager::parallel::float8_settings(

@@ -129,6 +129,33 @@ TEST_F(TensorParallel, WhatIsNotKnownIsRefusedWithAWayOut) {
               HasSubstr("transformers' tensor parallelism of gpt2 is not predicted"));
 }
 
+// What plan says of a place is what simulate says of its settings.
+TEST_F(TensorParallel, PlanWeighsSizesOfTheAxis) {
+  workplace_.write("config.json", R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
+    "vocab_size": 1024, "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2,
+    "num_attention_heads": 8, "num_key_value_heads": 4, "tie_word_embeddings": false})");
+  const std::string model = " --cluster h100_sxm --model config.json --seq 64 ";
+  const Json plan = answer(
+      "plan --runtime fsdp2 --tensor 2,3 --world 4 --tokens-per-batch 512 "
+      "--precision bf16 --places 50" +
+      model);
+  EXPECT_THAT(plan["dropped"].dump(), HasSubstr("fsdp2 tensor 3"));
+  int weighed = 0;
+  for (const Json& place : plan["candidates"]) {
+    const Json& settings = place["settings"];
+    if (settings["mesh"] != "replicate=1,shard=2,tensor=2") continue;
+    ++weighed;
+    const auto number = [&](const char* key) { return std::to_string(settings[key].get<int>()); };
+    const Json alone = answer(
+        "simulate --runtime fsdp2 --mesh tensor=2,shard=2 --precision bf16 "
+        "--batch " +
+        number("batch") + " --accumulate " + number("accumulate") + " --checkpointing " +
+        settings["checkpointing"].get<std::string>() + model);
+    EXPECT_EQ(place["step_time_ns"], alone["step_time_ns"]) << settings;
+  }
+  EXPECT_GT(weighed, 0);
+}
+
 // accelerate 1.15.0 and transformers 5.24.0 raise ImportError: ReplicateParallel.
 TEST_F(TensorParallel, AccelerateCannotShardADividedModel) {
   workplace_.write("a.yaml",
