@@ -83,7 +83,8 @@ TEST_F(TensorParallel, TakesWhatTransformersTakes) {
   for (const Json& row : Json::parse(stream)) {
     SCOPED_TRACE(row["name"].get<std::string>());
     workplace_.write("config.json", row["config"].dump());
-    if (row.contains("accelerate")) workplace_.write("accelerate.yaml", row["accelerate"]);
+    if (row.contains("accelerate"))
+      workplace_.write("accelerate.yaml", row["accelerate"].get<std::string>());
     const std::string options = " --model config.json --attention flash" + options_of(row);
     const Json schedule = answer("schedule" + options);
     EXPECT_EQ(collectives_of(schedule, "2"), with_ranks(row["collectives"], row));

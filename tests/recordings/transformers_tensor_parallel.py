@@ -17,6 +17,7 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 import torch.distributed.distributed_c10d as c10d  # noqa: E402
 import transformers  # noqa: E402
+from safetensors.torch import save_file  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensor  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass  # noqa: E402
 from transformers.distributed import DistributedConfig  # noqa: E402
@@ -118,7 +119,12 @@ def main():
     model_config = transformers.AutoConfig.for_model(**case["config"])
     dtype = getattr(torch, case["dtype"])
     with tempfile.TemporaryDirectory() as folder:
-        transformers.AutoModelForCausalLM.from_config(model_config, dtype=dtype).save_pretrained(folder)
+        whole = transformers.AutoModelForCausalLM.from_config(model_config, dtype=dtype)
+        model_config.architectures = [type(whole).__name__]
+        model_config.save_pretrained(folder)  # save_pretrained of the model writes on rank 0 alone
+        weights = {name: tensor.contiguous() for name, tensor in whole.state_dict().items() if not (model_config.tie_word_embeddings and name == "lm_head.weight")}
+        save_file(weights, os.path.join(folder, "model.safetensors"), {"format": "pt"})
+        del whole, weights
         model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, distributed_config=DistributedConfig(
             tp_size=case["tensor"], fsdp_size=case["shard"], dp_replicate_size=case["replicate"], fsdp_mixed_precision=case["mixed"]))
     after_init = torch.cuda.memory_allocated()

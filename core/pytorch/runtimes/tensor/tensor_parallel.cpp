@@ -66,7 +66,7 @@ std::vector<std::vector<NamedParameter>> tied_parameters(Module& root) {
   return all;
 }
 
-void tie(const std::vector<std::vector<NamedParameter>>& tied) {
+void tie_parameters(const std::vector<std::vector<NamedParameter>>& tied) {
   for (const std::vector<NamedParameter>& same : tied)
     for (const NamedParameter& other : same) other.tensor() = same.front().tensor();
 }
@@ -80,7 +80,7 @@ TensorParallel::TensorParallel(Session& s, MeshAxisContext axis, Module& root,
   for (const TensorRule& rule : plan)
     if (const auto found = modules.find(rule.module); found != modules.end())
       divide(*found->second, rule.style);
-  tie(tied);
+  tie_parameters(tied);
   for (const NamedParameter& parameter : named_parameters_of(root))
     if (const ParameterLayout* layout = layout_of(parameter))
       of_tensors_.emplace(parameter.tensor().impl(), *layout);

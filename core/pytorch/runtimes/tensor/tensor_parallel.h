@@ -15,7 +15,7 @@ namespace shardscope::eager::parallel {
 /// Places of parameters that are registered twice or more, in the order of modules().
 std::vector<std::vector<NamedParameter>> tied_parameters(Module& root);
 /// tie_weights(): all places of each hold what its first one does.
-void tie(const std::vector<std::vector<NamedParameter>>& tied);
+void tie_parameters(const std::vector<std::vector<NamedParameter>>& tied);
 
 /// apply_tensor_parallelism: cuts parameters and puts the plan around the modules' forwards. The
 /// model is on the meta device, and tied parameters stay tied.

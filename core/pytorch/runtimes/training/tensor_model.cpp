@@ -57,7 +57,7 @@ TensorModel::TensorModel(Session& s, std::shared_ptr<Module> module, ProcessGrou
     sharded_ = std::make_unique<Fsdp2Model>(s, module_, groups, std::move(mesh),
                                             steps_of(*sharding, *module_, *tensor_));
     // Of a tied head the root's unit has a parameter of its own, which takes this shard over.
-    tie(tied);
+    parallel::tie_parameters(tied);
   }
   // As DTensors: nothing is replaced, so that what is tied stays tied.
   to_empty(s, *module_, true);
