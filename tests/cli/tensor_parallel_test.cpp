@@ -43,6 +43,7 @@ std::string options_of(const Json& row) {
                      std::to_string(row["length"].get<int>()) + " --accumulate " +
                      std::to_string(arguments.value("gradient_accumulation_steps", 1));
   if (arguments.contains("activation_checkpointing")) text += " --checkpointing full";
+  if (row.contains("rank")) text += " --rank " + std::to_string(row["rank"].get<int>());
   if (row.contains("accelerate")) return text + " --accelerate accelerate.yaml";
   text += " --runtime fsdp2 --mesh tensor=" + std::to_string(row["tensor"].get<int>());
   for (const char* axis : {"shard", "replicate"})
@@ -108,7 +109,7 @@ TEST_F(TensorParallel, RanksOfAGroupShareTheirSequences) {
       "simulate --cluster h100_sxm --runtime fsdp2 --precision bf16 --seq 128 "
       "--mesh replicate=2,shard=4,tensor=2" +
       model);
-  const double tokens = got["tokens_per_second"].get<double>() *
+  const double tokens = got["tokens_per_s"].get<double>() *
                         static_cast<double>(got["step_time_ns"].get<std::int64_t>()) * 1e-9;
   EXPECT_NEAR(tokens, 8 * 128, 1);
 }
