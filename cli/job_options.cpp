@@ -114,11 +114,11 @@ void declare_job_options(Command& command, JobOptions& options) {
 
   command.heading("How");
   command.option("--strategy", options.strategy, {"NAME", names_of(native_abilities().strategies)});
-  command.option("--mesh", options.mesh,
-                 {"AXES",
-                  "such as replicate=2,shard=4 or pipeline=2,shard=4; the hybrids need it. "
-                  "torchtitan also has "
-                  "context, tensor and expert"});
+  command.option(
+      "--mesh", options.mesh,
+      {"AXES",
+       "such as replicate=2,shard=4 or pipeline=2,shard=4; the hybrids need it. fsdp2 also "
+       "has tensor (transformers' tp_plan), torchtitan context, tensor and expert"});
   command.option("--pipeline-schedule", options.pipeline_schedule,
                  {"NAME",
                   "order of a pipeline: GPipe, 1F1B (default), Interleaved1F1B, LoopedBFS, "

@@ -170,6 +170,11 @@ class Resolver {
     inputs.question.runtimes = runtimes_;
     inputs.question.torchtitan = options_.asks_torchtitan();
     inputs.question.all_layouts = options_.asks_all_layouts();
+    inputs.question.tensor = options_.asked_tensor();
+    refuse_if(!inputs.question.tensor.empty() &&
+                  std::ranges::find(runtimes_, Runtime::fsdp2) == runtimes_.end(),
+              "--tensor", "it is an axis beside fsdp2, and --runtime does not name fsdp2",
+              "add fsdp2 to --runtime, or leave --tensor out");
     if (inputs.question.all_layouts) check_layouts(inputs.question.training);
     inputs.question.tokens_per_batch = *options_.job.tokens_per_batch;
     set_worlds(inputs);

@@ -66,6 +66,10 @@ void declare_space(Command& command, PlanOptions& options) {
                   "layouts of torchtitan to weigh (default: usual). all: also checkpointing of "
                   "every k-th block, up to 8 "
                   "stages a rank, and other splits of the layers; may take minutes"});
+  command.option("--tensor", options.tensor,
+                 {"LIST",
+                  "sizes of an axis tensor that fsdp2 is weighed with, too, such as 2,4,8: "
+                  "transformers' tp_plan, inside its fsdp_plan (default: none)"});
   command.option("--places", options.places, {"N", "strategies to show (default: 5)"});
 }
 
@@ -204,6 +208,21 @@ bool PlanOptions::asks_all_layouts() const {
                  .what = "it is for torchtitan, and --runtime does not name torchtitan",
                  .way_out = "add torchtitan to --runtime, or leave --layouts out"});
   return text == "all";
+}
+
+std::vector<int> PlanOptions::asked_tensor() const {
+  std::vector<int> sizes = parsed_list(tensor, "--tensor", [](std::string_view word, auto option) {
+    constexpr int most = 1024;
+    int size = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), size);
+    if (error != std::errc() || end != word.data() + word.size() || size < 1 || size > most)
+      throw Error({.where = std::string(option),
+                   .what = fmt::format("expected numbers from 1 to {}, got \"{}\"", most, word),
+                   .way_out = "give for example 2,4,8"});
+    return size;
+  });
+  std::erase(sizes, 1);
+  return sizes;
 }
 
 std::optional<std::size_t> PlanOptions::asked_places() const {

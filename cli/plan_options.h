@@ -30,7 +30,7 @@ struct PlanOptions {
   OutputOptions output;
   std::optional<std::string> cluster, runtimes, objective, folder, margin;
   std::optional<std::int64_t> places;
-  std::optional<std::string> worlds, device_memory, host_memory, lengths, layouts;
+  std::optional<std::string> worlds, device_memory, host_memory, lengths, layouts, tensor;
   std::optional<double> price;                ///< of one GPU and hour, in whatever currency
   std::vector<std::string> clusters, prices;  ///< as they were given; see by_cluster
   std::optional<double> train_tokens, at_least, deadline_days, budget;
@@ -45,6 +45,8 @@ struct PlanOptions {
   planner::Objective asked_objective() const;
   /// Throws Error for another word, and without torchtitan.
   bool asks_all_layouts() const;
+  /// Sizes of --tensor, above 1.
+  std::vector<int> asked_tensor() const;
   std::optional<std::size_t> asked_places() const;
   planner::Goals asked_goals() const;
   /// "16", or "8..512": 8, 16, ... 512.

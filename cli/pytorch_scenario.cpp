@@ -111,6 +111,68 @@ eager::TrainingSetup setup_of(const Model& model, const RuntimeChoice& choice) {
   }
 }
 
+bool divides_layers(const RuntimeChoice& choice) {
+  const auto* request = std::get_if<RuntimeRequest>(&choice);
+  return request != nullptr && request->tensor > 1;
+}
+
+/// How a summary calls it; units are those of the training's setup.
+ShardingPlan divided_plan(const RuntimeChoice& choice) {
+  const RuntimeRequest& request = std::get<RuntimeRequest>(choice);
+  const Mesh mesh = request.mesh.value_or(Mesh{});
+  std::string strategy = fmt::format("tensor {}", request.tensor);
+  if (mesh.shard > 1)
+    strategy += mesh.replicate > 1
+                    ? fmt::format(" x hybrid_shard {} x {}", mesh.replicate, mesh.shard)
+                    : fmt::format(" x full_shard {}", mesh.shard);
+  ShardingPlan plan;
+  plan.runtime = Runtime::fsdp2;
+  plan.strategy = std::move(strategy);
+  plan.precision = name_of(request.precision);
+  return plan;
+}
+
+/// What transformers' tensor parallelism has no place for, or was never recorded beside it.
+void check_divided(const PytorchQuestion& question, const PytorchScenario& scenario) {
+  const eager::TrainingSetup& setup = scenario.training.setup;
+  if (!setup.tensor) return;
+  constexpr std::string_view way_out = "leave it out, or leave tensor out of --mesh";
+  const auto refuse = [&](bool given, std::string_view option, std::string_view what) {
+    refuse_if(given, option, fmt::format("{} is not predicted beside an axis tensor", what),
+              way_out);
+  };
+  const PytorchOptions& given = question.pytorch;
+  refuse(setup.fine_tuning.has_value(), "--peft", "a model with adapters or a quantised one");
+  refuse(given.float8.has_value(), "--float8", "float8");
+  refuse(given.compile.has_value(), "--compile", "compiled code");
+  refuse(given.liger.value_or("off") != "off", "--liger", "Liger's kernels");
+  refuse(given.loss.value_or("model") != "model", "--loss", "another loss than the model's");
+  refuse(given.layers.value_or("transformers") != "transformers", "--layers",
+         "another attention than transformers'");
+  refuse(given.optimizer_in_backward.value_or("off") != "off", "--optimizer-in-backward",
+         "an update in the backward");
+  refuse(given.activation_offloading.value_or("off") != "off", "--activation-offloading",
+         "moving activations to the host");
+  refuse(given.transformers.value_or("5") != "5", "--transformers", "an older transformers");
+  refuse(given.optimizer_implementation.value_or("fused") != "fused", "--optimizer-implementation",
+         "another update than the Trainer's, which is fused,");
+  const std::string optimizer = question.job.optimizer.value_or("adamw");
+  refuse(optimizer != "adamw" && optimizer != "adam" && optimizer != "sgd", "--optimizer",
+         optimizer);
+  refuse(question.job.checkpointing.value_or("none") == "selective", "--checkpointing",
+         "selective checkpointing");
+  const int ranks = setup.tensor->ranks;
+  for (const char* key : {"num_attention_heads", "num_key_value_heads"}) {
+    const auto heads = scenario.config.find(key);
+    if (!heads || heads->is_null() || heads->integer() % ranks == 0) continue;
+    throw Error({.where = "--mesh",
+                 .what = fmt::format("{} {} do not divide over {} ranks of tensor, and a rank's "
+                                     "part of the projection is no whole head: its view raises",
+                                     key, heads->integer(), ranks),
+                 .way_out = "give an axis tensor that divides them"});
+  }
+}
+
 /// Unsloth looks at what is free when the first loss is computed: the weights are there, and little
 /// else.
 void apply_free_memory(const GpuKind& gpu, PytorchScenario& scenario) {
@@ -324,7 +386,8 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   RuntimeChoice choice = runtime_choice(scenario.model, question.sharding, for_runtime,
                                         question.place, scenario.training.assumed);
   take_quantized_storage(tuning, choice);
-  const ShardingPlan plan = plan_of(scenario.model, choice);
+  const ShardingPlan plan =
+      divides_layers(choice) ? divided_plan(choice) : plan_of(scenario.model, choice);
   refuse_if(plan.runtime != Runtime::ddp && adapters_as_base(tuned.peft_version), "--peft-version",
             "adapters of PEFT before 0.12 are predicted on one device and under DDP",
             "leave it out, or give 0.12 or later");
@@ -341,7 +404,8 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
     assume_of_quantized(scenario.training);
   }
   apply_checkpointing(question, scenario);
-  apply_tokens_per_batch(question.job, scenario.training.setup.world, scenario.job);
+  check_divided(question, scenario);
+  apply_tokens_per_batch(question.job, eager::batches_of(scenario.training.setup), scenario.job);
   apply_pytorch_options(question.pytorch, question.job, scenario.job, question.gpu, scenario.model,
                         scenario.training.setup);
   check_length(scenario);

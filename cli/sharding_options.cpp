@@ -1,13 +1,16 @@
 #include "cli/sharding_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string_view>
 
+#include "cli/refused_option.h"
 #include "cli/release.h"
 #include "core/base/error.h"
 #include "core/base/refusal.h"
+#include "core/config/accelerate/parallelism.h"
 #include "core/config/config_plan.h"
 #include "core/config/values/config_json.h"
 #include "core/model/huggingface.h"
@@ -35,12 +38,12 @@ struct Place {
 };
 
 Place place_of(const ShardingOptions& options, const PlaceOptions& place,
-               const std::optional<Mesh>& mesh, std::vector<std::string>& assumed) {
+               const std::optional<Mesh>& mesh, int tensor, std::vector<std::string>& assumed) {
   Place result;
   if (place.world)
     result.world = size_of_option(*place.world, "--world");
   else if (mesh)
-    result.world = mesh->world();
+    result.world = mesh->world() * tensor;
   else
     assumed.emplace_back("1 rank (--world)");
   result.ranks_per_node = options.ranks_per_node
@@ -54,12 +57,88 @@ Place place_of(const ShardingOptions& options, const PlaceOptions& place,
   return result;
 }
 
+constexpr std::string_view tensor_axis = "tensor=";
+
+/// Takes the axis tensor out of --mesh, which has none then if it was the only one; 1: it is not
+/// there.
+int take_tensor_axis(std::optional<std::string>& mesh) {
+  if (!mesh) return 1;
+  std::vector<std::string> others;
+  std::optional<std::string> size;
+  for (std::size_t begin = 0; begin <= mesh->size();) {
+    const std::size_t end = std::min(mesh->find(',', begin), mesh->size());
+    std::string part = mesh->substr(begin, end - begin);
+    begin = end + 1;
+    if (!part.starts_with(tensor_axis)) {
+      others.push_back(std::move(part));
+      continue;
+    }
+    if (size)
+      throw Error({.where = "--mesh",
+                   .what = "axis tensor stands twice",
+                   .way_out = "give axes as in tensor=4,shard=2"});
+    size = part.substr(tensor_axis.size());
+  }
+  if (!size) return 1;
+  const Mesh read = parse_mesh("shard=" + *size, "--mesh");  // for its checks of a size
+  mesh = others.empty() ? std::nullopt : std::optional(fmt::format("{}", fmt::join(others, ",")));
+  return read.shard;
+}
+
+/// from_pretrained(distributed_config=DistributedConfig(tp_size, fsdp_size, dp_replicate_size))
+/// decides on units, and on what is kept after forward.
+void check_beside_tensor(const RuntimeRequest& request, const JobOptions& job) {
+  if (request.runtime != Runtime::fsdp2)
+    throw Error(
+        {.where = "--mesh",
+         .what = fmt::format("{} has no axis tensor", name_of(request.runtime)),
+         .way_out = "give --runtime fsdp2 (transformers' tp_plan), torchtitan or megatron"});
+  refuse_if(job.wrap.has_value(), "--wrap", "the model's own fsdp_plan makes the units",
+            "leave it out, or leave tensor out of --mesh");
+  const std::string strategy = job.strategy.value_or("full_shard");
+  refuse_if(strategy != "full_shard" && strategy != "hybrid_shard", "--strategy",
+            "the model's own fsdp_plan says what is kept after forward",
+            "leave it out, or leave tensor out of --mesh");
+}
+
+/// The axes replicate and shard; the axis shard takes the ranks of --world that are left.
+Mesh mesh_beside_tensor(const RuntimeRequest& request, const std::optional<std::string>& given,
+                        const PlaceOptions& place) {
+  Mesh mesh = request.mesh.value_or(Mesh{});
+  const bool names_shard = given && given->find("shard=") != std::string::npos;
+  const std::int64_t inside = std::int64_t{request.tensor} * mesh.replicate;
+  if (place.world && !names_shard && *place.world > 0 && *place.world <= largest_world &&
+      *place.world % inside == 0)
+    mesh.shard = static_cast<int>(*place.world / inside);
+  const auto fail = [&](std::string what, std::string_view way_out) {
+    return Error({.where = "--mesh", .what = std::move(what), .way_out = std::string(way_out)});
+  };
+  if (mesh.pipeline > 1)
+    throw fail("transformers' tensor parallelism is not predicted inside a pipeline",
+               "leave pipeline out, or give --runtime torchtitan");
+  if (mesh.replicate > 1 && mesh.shard == 1)
+    throw fail("replicas beside an axis tensor are predicted of a sharded model",
+               "give an axis shard above 1, or leave replicate out");
+  if (inside > largest_world || inside * mesh.shard > largest_world)
+    throw fail(fmt::format("the axes multiply to more than {} ranks", largest_world),
+               "give smaller ones");
+  if (place.world && *place.world != inside * mesh.shard)
+    throw fail(fmt::format("tensor={},{} makes {} ranks, and the world has {}", request.tensor,
+                           text_of(mesh), inside * mesh.shard, *place.world),
+               "give axes that multiply to the world");
+  return mesh;
+}
+
 RuntimeRequest request_of(const ShardingOptions& options, const JobOptions& job,
                           const PlaceOptions& place, std::vector<std::string>& assumed) {
   RuntimeRequest request{.runtime = parse_runtime(options.runtime.value_or("native"), "--runtime"),
                          .use_original_parameters = options.use_orig_params};
-  if (job.mesh) request.mesh = parse_mesh(*job.mesh, "--mesh");
-  const Place where = place_of(options, place, request.mesh, assumed);
+  std::optional<std::string> mesh = job.mesh;
+  request.tensor = take_tensor_axis(mesh);
+  if (request.tensor > 1) check_beside_tensor(request, job);
+  if (mesh) request.mesh = parse_mesh(*mesh, "--mesh");
+  if (request.tensor > 1) request.mesh = mesh_beside_tensor(request, mesh, place);
+  const Place where = place_of(options, place, request.mesh, request.tensor, assumed);
   request.world = where.world;
   request.ranks_per_node = where.ranks_per_node;
   request.rank = where.rank;
@@ -68,7 +147,8 @@ RuntimeRequest request_of(const ShardingOptions& options, const JobOptions& job,
     request.sharding = parse_sharding_strategy(*job.strategy, "--strategy");
   else
     request.sharding = ddp ? ShardingStrategy::no_shard : ShardingStrategy::full_shard;
-  if (!job.strategy && !ddp) assumed.emplace_back("strategy full_shard (--strategy)");
+  if (!job.strategy && !ddp && request.tensor == 1)
+    assumed.emplace_back("strategy full_shard (--strategy)");
   if (job.wrap) request.units = parse_units(*job.wrap, "--wrap");
   if (job.precision)
     request.precision = parse_training_precision(*job.precision, "--precision");
@@ -243,17 +323,60 @@ Error refused(const ConfigFile& file, const Refusal& refusal) {
        .code = refusal.code()});
 }
 
+namespace {
+
+/// What the Trainer makes of a model that is divided as the file's parallelism_config says; none
+/// where it has no tp, or another tool wraps the model.
+std::optional<RuntimeRequest> divided_request(const ConfiguredRun& run) {
+  const Workers& workers = run.workers;
+  if (workers.uses_fsdp() || workers.uses_deepspeed() ||
+      variable(workers.environment, "PARALLELISM_CONFIG_TP_SIZE", "1") == "1")
+    return std::nullopt;
+  accelerate::ParallelismConfig sizes = accelerate::make_parallelism(workers.environment);
+  if (sizes.tp == 1 || sizes.cp > 1 || sizes.sp > 1) return std::nullopt;
+  accelerate::check_parallelism(sizes, {.world = workers.world});
+  const std::string mixed = variable(workers.environment, "ACCELERATE_MIXED_PRECISION", "no");
+  if (mixed != "no" && mixed != "bf16")
+    throw Error({.where = "mixed_precision",
+                 .what = fmt::format("{} beside an axis tensor is not predicted", mixed),
+                 .way_out = "write bf16 or no"});
+  return RuntimeRequest{
+      .runtime = Runtime::fsdp2,
+      .mesh = Mesh{.replicate = static_cast<int>(sizes.dp_replicate),
+                   .shard = static_cast<int>(sizes.dp_shard)},
+      .tensor = static_cast<int>(sizes.tp),
+      .autocasts = true,
+      .precision = mixed == "bf16" ? TrainingPrecision::bf16_mixed : TrainingPrecision::fp32,
+      .world = static_cast<int>(workers.world),
+      .rank = run.model.rank,
+      .optimizer = run.model.optimizer};
+}
+
+}  // namespace
+
 RuntimeChoice runtime_choice(const Model& model, const ShardingOptions& options,
                              const JobOptions& job, const PlaceOptions& place,
                              std::vector<std::string>& assumed) {
   GivenFiles given = config_files(options);
   if (!given.file) return request_of(options, job, place, assumed);
   refuse_beside_file(options, job);
-  return configured_run(model, std::move(given), options, job, place, assumed);
+  ConfiguredRun run = configured_run(model, std::move(given), options, job, place, assumed);
+  try {
+    if (const auto request = divided_request(run)) return *request;
+  } catch (const Refusal& refusal) {
+    throw refused(run.file, refusal);
+  }
+  return run;
 }
 
 ShardingPlan plan_of(const Model& model, const RuntimeChoice& choice) {
-  if (const auto* request = std::get_if<RuntimeRequest>(&choice)) return plan_of(model, *request);
+  if (const auto* request = std::get_if<RuntimeRequest>(&choice)) {
+    if (request->tensor > 1)
+      throw Error({.where = "--mesh",
+                   .what = "units of a model that is divided over an axis tensor are not listed",
+                   .way_out = "leave tensor out; `shardscope simulate` predicts it"});
+    return plan_of(model, *request);
+  }
   const ConfiguredRun& run = std::get<ConfiguredRun>(choice);
   try {
     return plan_of(run.model, run.workers, files_beside(run.file));

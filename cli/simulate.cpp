@@ -475,6 +475,9 @@ void declare_simulate(Command& command) {
         "pipeline=4,shard=2 --accumulate 8 --seq 4096 --precision bf16_mixed --cluster "
         "h100_sxm",
         "four stages under 1F1B, each sharded over two ranks"},
+       {"shardscope simulate --runtime fsdp2 --model examples/models/llama_3_8b --mesh "
+        "tensor=4,shard=2 --precision bf16 --seq 4096 --cluster h100_sxm",
+        "transformers' Trainer with DistributedConfig(tp_size=4, fsdp_size=2)"},
        {"shardscope simulate --runtime torchtitan --model examples/models/llama_3_8b "
         "--mesh shard=16,tensor=8 --seq 8192 --checkpointing full --cluster h100_sxm",
         "torchtitan's Llama, sharded over 16 groups of 8 tensor-parallel ranks"},

@@ -33,18 +33,34 @@ Error not_modelled(std::string where, std::string what, std::string way_out) {
                 .way_out = std::move(way_out)});
 }
 
+/// Recorded with accelerate 1.15.0 and transformers 5.24.0: _prepare_tp imports ReplicateParallel,
+/// and from_pretrained(tp_plan="auto", device_mesh=...) asks for a world of tp_size ranks.
+Error divided_under_fsdp2(const std::string& size) {
+  return Error(
+      {.where = "parallelism_config_tp_size",
+       .what = fmt::format("{} ranks of tp under FSDP2: accelerate 1.15 raises ImportError "
+                           "on a model that transformers 5.24 has divided",
+                           size),
+       .way_out = fmt::format(
+           "load it with DistributedConfig(tp_size={}, fsdp_size=...) and write "
+           "distributed_type MULTI_GPU: --runtime fsdp2 --mesh tensor={},shard=2 predicts "
+           "that",
+           size, size)});
+}
+
 void refuse_unknown(const Workers& workers) {
   if (lower_of(variable(workers.environment, "ACCELERATE_USE_MEGATRON_LM", "false")) == "true")
     throw not_modelled("distributed_type", "MEGATRON_LM", "use FSDP or DEEPSPEED");
   for (const char* axis : {"TP", "CP", "SP"}) {
     const std::string size =
         variable(workers.environment, fmt::format("PARALLELISM_CONFIG_{}_SIZE", axis), "1");
-    if (size != "1" && !size.empty())
-      throw not_modelled(fmt::format("parallelism_config_{}_size", lower_of(axis)),
-                         "parallelism inside a layer or a sequence",
-                         fmt::format("set it to 1; --runtime megatron and torchtitan predict such "
-                                     "ranks: --mesh {}=4",
-                                     std::string_view(axis) == "TP" ? "tensor" : "context"));
+    if (size == "1" || size.empty()) continue;
+    if (std::string_view(axis) == "TP" && workers.uses_fsdp()) throw divided_under_fsdp2(size);
+    throw not_modelled(fmt::format("parallelism_config_{}_size", lower_of(axis)),
+                       "parallelism inside a layer or a sequence",
+                       fmt::format("set it to 1; --runtime megatron and torchtitan predict such "
+                                   "ranks: --mesh {}=4",
+                                   std::string_view(axis) == "TP" ? "tensor" : "context"));
   }
 }
 

@@ -85,6 +85,7 @@ const std::vector<LintRule>& lint_rules() {
       {"stage-as-text", "a stage in quotes"},
       {"stage-default", "deepspeed_config without zero_stage is stage 2"},
       {"strategy-overruled", "the Trainer's strategy is overruled"},
+      {"tensor-and-fsdp2", "tp_size of parallelism_config under FSDP2"},
       {"tied-embeddings", "FSDP2 keeps a tied embedding gathered through the step"},
       {"two-precisions", "fp16 and bf16 at once"},
       {"two-spellings", "a key of fsdp_config with and without its prefix"},

@@ -150,7 +150,7 @@ std::vector<Bounds> bounds_with(const PlainStepOf& plain_step_of, const Pipeline
   Table<PlainKey, PlainStep> plain;
   Table<ShardingKey, ShardingBounds> shardings;
   for (std::size_t i = 0; i < choices.size(); ++i) {
-    if (is_pipelined(choices[i])) continue;
+    if (is_pipelined(choices[i]) || choices[i].tensor > 1) continue;
     plain.need(plain_key(choices[i]), i);
     shardings.need(sharding_key(choices[i]), i);
   }
@@ -171,8 +171,8 @@ std::vector<Bounds> bounds_with(const PlainStepOf& plain_step_of, const Pipeline
   std::vector<Bounds> result;
   result.reserve(choices.size());
   for (const Choice& choice : choices)
-    result.push_back(stop.stop_requested()  ? Bounds{}
-                     : is_pipelined(choice) ? pipelines.of(choice)
+    result.push_back(stop.stop_requested() || choice.tensor > 1 ? Bounds{}
+                     : is_pipelined(choice)                     ? pipelines.of(choice)
                                             : combined(choice, inputs, plain.at(plain_key(choice)),
                                                        shardings.at(sharding_key(choice))));
   return result;

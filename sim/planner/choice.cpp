@@ -155,7 +155,8 @@ std::string_view runtime_name(const Choice& choice) {
 
 std::string mesh_text(const Choice& choice) {
   const std::string mesh = text_of(choice.mesh);
-  if (!choice.torchtitan) return mesh;
+  if (!choice.torchtitan)
+    return choice.tensor == 1 ? mesh : fmt::format("{},tensor={}", mesh, choice.tensor);
   return fmt::format("{},context={},tensor={}{}", mesh, choice.torchtitan->context,
                      choice.torchtitan->tensor,
                      has_experts(choice) ? fmt::format(",expert={}", expert_ranks(choice)) : "");
@@ -165,7 +166,9 @@ std::string strategy_text(const Choice& choice) {
   if (choice.torchtitan) return fmt::format("torchtitan {}", axes_text(choice));
   if (is_pipelined(choice))
     return fmt::format("{} {}", name_of(choice.runtime), pipeline_text(choice));
-  return fmt::format("{} {}{}", name_of(choice.runtime), name_of(choice.sharding),
+  const std::string divided =
+      choice.tensor == 1 ? std::string() : fmt::format("tensor {}, ", choice.tensor);
+  return fmt::format("{} {}{}{}", name_of(choice.runtime), divided, name_of(choice.sharding),
                      is_hybrid(choice.sharding) ? grid_text(choice.mesh) : "");
 }
 
@@ -219,10 +222,12 @@ RuntimeRequest runtime_request(const Choice& choice, const Model& model) {
                          .sharding = choice.sharding,
                          .units = units_of_blocks(model, choice.blocks_per_unit),
                          .precision = choice.precision,
-                         .world = choice.mesh.world()};
+                         .world = world_of(choice)};
   // DeepSpeed's second copy is a setting beside stage 3, not a mesh.
   if (zero && is_hybrid(choice.sharding)) request.sharding = ShardingStrategy::full_shard;
   if (!zero && is_hybrid(choice.sharding)) request.mesh = choice.mesh;
+  request.tensor = choice.tensor;
+  if (choice.tensor > 1) request.mesh = choice.mesh;
   request.ranks_per_node = choice.mesh.shard;
   request.use_original_parameters = keeps_original_parameters(model);
   return request;
@@ -265,7 +270,8 @@ eager::TrainingSetup training_setup(const Choice& choice, const Model& model,
   if (auto* fsdp2 = std::get_if<eager::Fsdp2Setup>(&setup.runtime)) apply(choice, *fsdp2);
   if (auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup.runtime))
     apply(choice, training, *zero);
-  if (training.through_accelerate) pass_through_accelerate(setup);
+  if (setup.tensor) setup.loop.optimizer.implementation = requested.optimizer.implementation;
+  if (training.through_accelerate && !setup.tensor) pass_through_accelerate(setup);
   if (training.fine_tuning) apply_fine_tuning(choice, model, *training.fine_tuning, setup);
   setup.compiled = training.compiled;
   setup.float8 = eager::parallel::float8_settings(

@@ -36,7 +36,9 @@ struct Choice {
   /// deepspeed: no_shard to full_shard are stages 0 to 3, hybrid_shard is stage 3 whose second copy
   /// is shared by mesh.shard ranks (zero_hpz_partition_size).
   ShardingStrategy sharding = ShardingStrategy::full_shard;
-  Mesh mesh;  ///< pipeline x replicate x shard is the world, but for torchtitan's axes
+  /// pipeline x replicate x shard is the world, but for the axis tensor and torchtitan's axes
+  Mesh mesh;
+  int tensor = 1;           ///< fsdp2: neighbours that divide each layer by transformers' tp_plan
   PipelineChoice pipeline;  ///< native and torchtitan, where the mesh has a pipeline
   int blocks_per_unit = 1;  ///< gathered and reduced together; 0: the whole model is one unit
   Prefetch prefetch = Prefetch::none;
@@ -58,10 +60,10 @@ inline bool is_sparse(const eager::CheckpointChoice& checkpointing) {
 inline bool is_pipelined(const Choice& choice) { return choice.mesh.pipeline > 1; }
 /// The ranks that the choice is of.
 inline int world_of(const Choice& choice) {
-  return choice.mesh.world() * (choice.torchtitan ? choice.torchtitan->ranks() : 1);
+  return choice.mesh.world() * (choice.torchtitan ? choice.torchtitan->ranks() : choice.tensor);
 }
 inline int tensor_ranks(const Choice& choice) {
-  return choice.torchtitan ? choice.torchtitan->tensor : 1;
+  return choice.torchtitan ? choice.torchtitan->tensor : choice.tensor;
 }
 inline int context_ranks(const Choice& choice) {
   return choice.torchtitan ? choice.torchtitan->context : 1;
@@ -77,7 +79,7 @@ inline int expert_ranks(const Choice& choice) {
 /// "fsdp2"; of torchtitan's loop "torchtitan".
 std::string_view runtime_name(const Choice& choice);
 /// "replicate=1,shard=16,context=1,tensor=8", of a mixture ",expert=8" behind it; without
-/// torchtitan the mesh's.
+/// torchtitan the mesh's, and ",tensor=4" behind it where the choice has one.
 std::string mesh_text(const Choice& choice);
 
 std::string_view name_of(Prefetch prefetch);
@@ -89,7 +91,7 @@ Prefetch usual_prefetch(Runtime runtime, ShardingStrategy sharding);
 std::string text_of(const Choice& choice);
 /// "fsdp2 hybrid_shard 4 x 8" (replicas x shards; "fsdp2 full_shard" where that says it all),
 /// "native 1F1B pipeline of 4, full_shard inside" ("of 4 x 2": ranks x stages of each);
-/// "torchtitan pipeline 4 x shard 8 x tensor 2".
+/// "torchtitan pipeline 4 x shard 8 x tensor 2"; "fsdp2 tensor 4, full_shard".
 std::string strategy_text(const Choice& choice);
 /// What text_of says beside it: "batch 8 x 2, bf16_mixed".
 std::string settings_text(const Choice& choice);

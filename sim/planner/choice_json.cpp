@@ -52,8 +52,9 @@ PipelineChoice read_pipeline(const JsonValue& json) {
 void read_mesh(const std::string& text, const std::string& where, bool is_torchtitan,
                Choice& choice) {
   const std::size_t inside = text.find(",context=");
-  choice.mesh = parse_mesh(text.substr(0, is_torchtitan ? inside : text.npos), where);
-  if (!is_torchtitan) return;
+  const std::size_t end = is_torchtitan ? inside : text.find(",tensor=");
+  choice.mesh = parse_mesh(text.substr(0, end), where);
+  if (!is_torchtitan && end == text.npos) return;
   const auto size = [&](std::string_view axis) {
     const std::size_t at = text.find(axis);
     int ranks = 0;
@@ -66,6 +67,10 @@ void read_mesh(const std::string& text, const std::string& where, bool is_torcht
                    .way_out = "write pipeline=1,replicate=1,shard=16,context=1,tensor=8"});
     return ranks;
   };
+  if (!is_torchtitan) {
+    choice.tensor = size(",tensor=");
+    return;
+  }
   choice.torchtitan = {.context = size(",context="), .tensor = size(",tensor=")};
   if (constexpr std::string_view axis = ",expert="; text.find(axis) != text.npos)
     choice.torchtitan->experts = size(axis);

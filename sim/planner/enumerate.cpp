@@ -115,6 +115,8 @@ class Enumerator {
       else
         add(runtime, sharding);
     }
+    if (runtime == Runtime::fsdp2)
+      for (const int tensor : question_.tensor) add_divided(tensor);
     const bool has_pipelines =
         (runtime == Runtime::native && question_.pipelines) ||
         (runtime == Runtime::fsdp2 && question_.torchtitan_pipelines && !question_.torchtitan);
@@ -200,6 +202,55 @@ class Enumerator {
            });
   }
 
+  /// Why so many ranks cannot divide the layers; empty: they can.
+  std::string why_not_divided(int tensor) const {
+    if (question_.world % tensor != 0)
+      return fmt::format("{} ranks are no multiple of {}", question_.world, tensor);
+    if (question_.ranks_per_node > 0 && tensor > question_.ranks_per_node)
+      return fmt::format("a node has {} ranks", question_.ranks_per_node);
+    if (question_.training.fine_tuning) return "not predicted with adapters";
+    if (question_.training.compiled != CompileScope::none) return "not predicted compiled";
+    if (question_.training.float8 != eager::parallel::Float8Recipe::none)
+      return "not predicted in float8";
+    for (const char* key : {"num_attention_heads", "num_key_value_heads"}) {
+      const auto heads = question_.config ? question_.config->find(key) : std::nullopt;
+      if (heads && !heads->is_null() && heads->integer() % tensor != 0)
+        return fmt::format("{} {} do not divide", key, heads->integer());
+    }
+    try {
+      tensor_plan_of(model_);
+    } catch (const Error& error) {
+      return error.parts().what;
+    }
+    return {};
+  }
+
+  /// The rest is the model's own fsdp_plan.
+  void add_divided(int tensor) {
+    if (const std::string why = why_not_divided(tensor); !why.empty())
+      return drop(fmt::format("fsdp2 tensor {}", tensor), why);
+    const int others = question_.world / tensor;
+    std::vector<std::pair<S, Mesh>> meshes{{S::full_shard, {.shard = others}}};
+    for (const Mesh& mesh : meshes_of(S::hybrid_shard, others))
+      meshes.emplace_back(S::hybrid_shard, mesh);
+    const std::int64_t of_a_rank = std::exchange(sequences_, sequences_ * tensor);
+    for (const auto& [sharding, mesh] : meshes)
+      for (const TrainingPrecision precision : precisions_of(Runtime::fsdp2)) {
+        if (precision == TrainingPrecision::fp16_mixed) continue;
+        for (const eager::CheckpointChoice& checkpointing : checkpointings(Runtime::fsdp2)) {
+          if (checkpointing.selective) continue;
+          add_batches({.runtime = Runtime::fsdp2,
+                       .sharding = sharding,
+                       .mesh = mesh,
+                       .tensor = tensor,
+                       .prefetch = Prefetch::pre,
+                       .checkpointing = checkpointing,
+                       .precision = precision});
+        }
+      }
+    sequences_ = of_a_rank;
+  }
+
   void add_batches(Choice choice) {
     for (const std::int64_t micro_batches : divisors_of(sequences_)) {
       if (micro_batches > most_micro_batches) {
@@ -211,7 +262,7 @@ class Enumerator {
       choice.micro_batches = static_cast<int>(micro_batches);
       choice.reduces_every_micro_batch = false;
       result_.choices.push_back(choice);
-      if (micro_batches == 1 || !may_reduce_often(choice)) continue;
+      if (micro_batches == 1 || choice.tensor > 1 || !may_reduce_often(choice)) continue;
       choice.reduces_every_micro_batch = true;
       result_.choices.push_back(choice);
     }

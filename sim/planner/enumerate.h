@@ -26,7 +26,9 @@ struct Question {
   /// torchtitan's loop beside the runtimes, with its axes tensor and context, and its pipelines.
   bool torchtitan = false;
   bool all_layouts = false;  ///< of torchtitan: those in groups, too
-  int ranks_per_node = 0;    ///< among which an axis tensor stays; 0: all are one node
+  /// Sizes of an axis tensor that are weighed under fsdp2, above 1: transformers' tp_plan.
+  std::vector<int> tensor = {};
+  int ranks_per_node = 0;  ///< among which an axis tensor stays; 0: all are one node
 };
 
 /// A strategy that cannot be, or is not looked at.

@@ -15,15 +15,15 @@ Dtype compute_dtype_of(std::string_view precision) {
 
 PredictedRun predicted_run(const PytorchTraining& training, bool with_band) {
   const eager::TrainingSettings& loop = training.setup.loop;
-  return {
-      .strategy = training.strategy,
-      .runtime = std::string(name_of(training.runtime)),
-      .precision = training.precision,
-      .compute = compute_dtype_of(training.precision),
-      .tokens_per_step = loop.sequences() * loop.length * loop.micro_batches * training.setup.world,
-      .compiled = training.setup.compiled,
-      .allocator = training.allocator,
-      .with_band = with_band};
+  return {.strategy = training.strategy,
+          .runtime = std::string(name_of(training.runtime)),
+          .precision = training.precision,
+          .compute = compute_dtype_of(training.precision),
+          .tokens_per_step = loop.sequences() * loop.length * loop.micro_batches *
+                             eager::batches_of(training.setup),
+          .compiled = training.setup.compiled,
+          .allocator = training.allocator,
+          .with_band = with_band};
 }
 
 }  // namespace

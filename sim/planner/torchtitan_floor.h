@@ -10,9 +10,9 @@ namespace shardscope::planner {
 /// No more than `plain_step` of the same choice of torchtitan, without a recording: its matrix
 /// products and attention by the cost model, what activations, norms, residual sums and the steps
 /// of ring attention move at least, and the collectives of an axis tensor, which kernels wait for
-/// (4 of a block's input in the forward, 4 in the backward: core/pytorch/parallel/styles.h). Of n
-/// tokens of a rank, width d, feed-forward h, keys and values v, e bytes an element and t ranks of
-/// tensor a block keeps
+/// (4 of a block's input in the forward, 4 in the backward: core/pytorch/runtimes/tensor/styles.h).
+/// Of n tokens of a rank, width d, feed-forward h, keys and values v, e bytes an element and t
+/// ranks of tensor a block keeps
 ///
 ///   e n (4 d + 2 v + 4 h) / t           without checkpointing; where t is 1, 2 e n d more
 ///   e n d / t                           checkpointed

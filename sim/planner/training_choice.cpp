@@ -105,6 +105,16 @@ Choice choice_of(const PytorchTraining& training, const Model& model) {
                                    !std::holds_alternative<eager::DeepSpeedSetup>(setup.runtime),
       .precision = precision_of(training)};
   std::visit([&](const auto& runtime) { read(runtime, training, choice); }, setup.runtime);
+  if (setup.tensor) {
+    choice.runtime = Runtime::fsdp2;
+    choice.tensor = setup.tensor->ranks;
+    choice.prefetch = Prefetch::pre;
+    const auto* fsdp2 = std::get_if<eager::Fsdp2Setup>(&setup.runtime);
+    const bool hybrid = fsdp2 && fsdp2->mesh.size() == 2;
+    choice.sharding = hybrid ? S::hybrid_shard : S::full_shard;
+    choice.mesh = {.replicate = hybrid ? fsdp2->mesh[0] : 1,
+                   .shard = fsdp2 ? fsdp2->mesh.back() : 1};
+  }
   if (const std::size_t checkpointed = checkpointed_blocks(setup); checkpointed > 0) {
     const std::size_t blocks = eager::checkpointing_of(model, {.every = 1}).modules.size();
     choice.checkpointing.every = static_cast<int>(std::max<std::size_t>(1, blocks / checkpointed));

@@ -161,7 +161,7 @@ Bytes allocated_peak(const Schedule& schedule) {
 namespace {
 
 MeshRecordings* shared_recordings(const Choice& choice, const TrialInputs& inputs) {
-  if (!mesh_only_sizes(choice, inputs.model)) return nullptr;
+  if (choice.tensor > 1 || !mesh_only_sizes(choice, inputs.model)) return nullptr;
   if (inputs.recordings != nullptr) return inputs.recordings;
   return inputs.findings == nullptr ? nullptr : &inputs.findings->of_meshes();
 }

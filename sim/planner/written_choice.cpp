@@ -267,6 +267,37 @@ WrittenChoice torchtitan_of(const Choice& choice, const WrittenFrom& from) {
 
 }  // namespace
 
+namespace {
+
+/// accelerate leaves a model alone that from_pretrained divided.
+WrittenChoice divided_of(const Choice& choice) {
+  const bool mixed = choice.precision == TrainingPrecision::bf16_mixed;
+  const bool shards = choice.mesh.world() > 1;
+  WrittenChoice result{.file = "accelerate.yaml", .format = "accelerate"};
+  result.text = fmt::format(
+      "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nmixed_precision: '{}'\n"
+      "num_machines: 1\nnum_processes: {}\nmachine_rank: 0\nparallelism_config:\n"
+      "  parallelism_config_dp_replicate_size: {}\n  parallelism_config_dp_shard_size: {}\n"
+      "  parallelism_config_tp_size: {}\n",
+      mixed && !shards ? "bf16" : "no", world_of(choice), choice.mesh.replicate, choice.mesh.shard,
+      choice.tensor);
+  result.losses.push_back(
+      {"distributed_config",
+       fmt::format("belongs to the script: from_pretrained(..., dtype={}, distributed_config="
+                   "DistributedConfig(tp_size={}, fsdp_size={}, dp_replicate_size={}, "
+                   "fsdp_mixed_precision={}))",
+                   choice.precision == TrainingPrecision::bf16 ? "torch.bfloat16" : "torch.float32",
+                   choice.tensor, choice.mesh.shard, choice.mesh.replicate,
+                   mixed && shards ? "True" : "False")});
+  if (choice.checkpointing.every > 0)
+    result.losses.push_back(
+        {"activation_checkpointing",
+         "belongs to the script: TrainingArguments(activation_checkpointing=True)"});
+  return result;
+}
+
+}  // namespace
+
 std::string memory_beyond_the_file(const Choice& choice, const WrittenFrom& from) {
   if (choice.runtime == Runtime::native || is_pipelined(choice) || choice.torchtitan) return {};
   const std::vector<Loss> losses = memory_losses(choice, from);
@@ -295,6 +326,7 @@ Choice as_the_file_alone(const Choice& choice, const WrittenFrom& from) {
 WrittenChoice written(const Choice& choice, const WrittenFrom& from) {
   if (choice.runtime == Runtime::native) return job_of(choice, from);
   if (is_pipelined(choice) || choice.torchtitan) return torchtitan_of(choice, from);
+  if (choice.tensor > 1) return divided_of(choice);
   PortableStrategy strategy = portable(choice, from);
   add_own(choice, strategy);
   add_compilation(from.compiled, strategy);

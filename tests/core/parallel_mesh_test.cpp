@@ -6,8 +6,8 @@
 #include "core/pytorch/engine/dispatch.h"
 #include "core/pytorch/engine/engine.h"
 #include "core/pytorch/parallel/device_mesh.h"
-#include "core/pytorch/parallel/distributed_tensor.h"
 #include "core/pytorch/parallel/training.h"
+#include "core/pytorch/runtimes/tensor/distributed_tensor.h"
 
 namespace shardscope::eager::parallel {
 namespace {

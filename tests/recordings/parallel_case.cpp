@@ -58,8 +58,7 @@ Float8Settings float8_of(const Json& given) {
 }
 
 /// hf_llama of record.py.
-std::shared_ptr<eager::Module> transformers_llama(eager::Session& meta, const LlamaShape& shape,
-                                                  Dtype dtype) {
+JsonValue transformers_config(const LlamaShape& shape) {
   const Json spec{{"model_type", "llama"},
                   {"architectures", {"LlamaForCausalLM"}},
                   {"vocab_size", shape.vocab},
@@ -70,9 +69,12 @@ std::shared_ptr<eager::Module> transformers_llama(eager::Session& meta, const Ll
                   {"num_key_value_heads", shape.kv_heads},
                   {"tie_word_embeddings", false},
                   {"use_cache", false}};
-  const JsonValue config = JsonValue::parse(spec.dump(), "config");
-  const Model model = model_of_config(config, {.class_name = "LlamaForCausalLM", .dtype = dtype});
-  return eager::make_module(meta, model, config, eager::usual_settings(model));
+  return JsonValue::parse(spec.dump(), "config");
+}
+
+Model transformers_llama(const LlamaShape& shape, Dtype dtype) {
+  return model_of_config(transformers_config(shape),
+                         {.class_name = "LlamaForCausalLM", .dtype = dtype});
 }
 
 [[noreturn]] void not_expressed(const std::string& what) {
@@ -117,12 +119,18 @@ ParallelSettings parallel_settings(const Json& c) {
   const LlamaShape shape = shape_of(c.at("model"));
   const Dtype dtype = dtype_of(c.at("param_dtype"));
   std::function<std::shared_ptr<eager::Module>(eager::Session&)> transformers_model;
-  if (c.at("plan") == "transformers")
+  std::vector<TensorRule> transformers_plan;
+  if (c.at("plan") == "transformers") {
+    const Model model = transformers_llama(shape, dtype);
+    transformers_plan = tensor_plan_of(model);
     transformers_model = [=](eager::Session& meta) {
-      return transformers_llama(meta, shape, dtype);
+      return eager::make_module(meta, model, transformers_config(shape),
+                                eager::usual_settings(model));
     };
+  }
   return {.shape = shape,
           .transformers_model = transformers_model,
+          .transformers_plan = transformers_plan,
           .mesh = axes_of(c.at("mesh")),
           .batch = c.at("B"),
           .length = c.at("T"),

@@ -241,6 +241,23 @@ void lint_ignored_modules(LintContext& context, const FsdpPlugin& plugin) {
               *entry, section);
 }
 
+/// Recorded with accelerate 1.15.0 and transformers 5.24.0.
+void lint_tensor_parallelism(LintContext& context, const FsdpPlugin& plugin) {
+  const Resolution& r = context.resolution();
+  if (!plugin.is_version(2) || !r.launch.uses("use_parallelism_config")) return;
+  const std::string size = variable(r.launch.environment, "PARALLELISM_CONFIG_TP_SIZE", "1");
+  const Entry* entry = context.member("parallelism_config", "parallelism_config_tp_size");
+  if (size == "1" || entry == nullptr) return;
+  context.add({.rule = "tensor-and-fsdp2",
+               .message = "a model that transformers 5.24 has divided raises ImportError in "
+                          "Accelerator.prepare, and one that it has not is trained whole by every "
+                          "rank of tp",
+               .mend = fmt::format("load it with DistributedConfig(tp_size={}, fsdp_size=...), and "
+                                   "write distributed_type: MULTI_GPU without fsdp_config",
+                                   size)},
+              *entry, "parallelism_config");
+}
+
 void lint_state_dict(LintContext& context, const FsdpPlugin& plugin) {
   constexpr std::int64_t large = 2'000'000'000;
   if (plugin.state_dict_type != "FULL_STATE_DICT" || context.model() == nullptr) return;
@@ -270,6 +287,7 @@ void lint_fsdp(LintContext& context) {
   lint_hybrid(context, *plugin);
   lint_checkpointing(context, *plugin);
   lint_ignored_modules(context, *plugin);
+  lint_tensor_parallelism(context, *plugin);
   lint_state_dict(context, *plugin);
 }
 

@@ -6,7 +6,7 @@
 #include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/reductions.h"
 #include "core/pytorch/engine/views.h"
-#include "core/pytorch/parallel/styles.h"
+#include "core/pytorch/runtimes/tensor/styles.h"
 
 namespace shardscope::eager::parallel {
 namespace {

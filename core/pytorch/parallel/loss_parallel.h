@@ -2,7 +2,7 @@
 // loss_parallel. Source: torch 2.15, parallel/loss.py.
 #pragma once
 
-#include "core/pytorch/parallel/distributed_tensor.h"
+#include "core/pytorch/runtimes/tensor/distributed_tensor.h"
 
 namespace shardscope::eager::parallel {
 

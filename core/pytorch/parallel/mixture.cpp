@@ -17,11 +17,11 @@
 #include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/reductions.h"
 #include "core/pytorch/engine/views.h"
-#include "core/pytorch/parallel/distributed_tensor.h"
 #include "core/pytorch/parallel/latent_attention.h"
 #include "core/pytorch/parallel/mixture_modules.h"
 #include "core/pytorch/parallel/sequence_shards.h"
 #include "core/pytorch/parallel/sink_attention.h"
+#include "core/pytorch/runtimes/tensor/distributed_tensor.h"
 
 namespace shardscope::eager::parallel {
 namespace {

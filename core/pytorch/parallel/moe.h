@@ -2,8 +2,8 @@
 // over ranks: two exchanges around them.
 #pragma once
 
-#include "core/pytorch/parallel/distributed_tensor.h"
 #include "core/pytorch/parallel/llama.h"
+#include "core/pytorch/runtimes/tensor/distributed_tensor.h"
 
 namespace shardscope::eager::parallel {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/pytorch/engine/module.h"
-#include "core/pytorch/parallel/distributed_tensor.h"
+#include "core/pytorch/runtimes/tensor/distributed_tensor.h"
 
 namespace shardscope::eager::parallel {
 

@@ -236,28 +236,12 @@ void ParallelTraining::apply_tensor_parallel(Module& model) {
     parallelize_block(*block.module);
 }
 
-/// base_model_tp_plan and _tp_plan of transformers 5.23's Llama.
 void ParallelTraining::apply_transformers_plan(Module& module) {
-  for (const Module::Child& child : module.children) {
-    Module& own = *child.module;
-    apply_transformers_plan(own);
-    if (child.name == "embed_tokens") parallelize_embedding(own, replicated);
-    if (child.name == "o_proj" || child.name == "down_proj") {
-      rowwise_linear(s_, tensor_axis_, own, replicated);
-      note_layout(own, of_rowwise);
-    } else if (child.name == "lm_head") {
-      colwise_linear(s_, tensor_axis_, own, {.output = {.placement = replicated}});
-      note_layout(own, of_colwise);
-    } else if (child.name.ends_with("_proj")) {
-      colwise_linear(s_, tensor_axis_, own, {});
-      note_layout(own, of_colwise);
-    } else if (child.name != "embed_tokens") {
-      continue;
-    }
-    own.forward_hooks.push_back([this](Session& in, Module&, const Arguments&, Tensors& outputs) {
-      pending_.wait(in, outputs[0]);
-    });
-  }
+  divided_ =
+      std::make_unique<TensorParallel>(s_, tensor_axis_, module, settings_.transformers_plan);
+  for (const NamedParameter& parameter : named_parameters_of(module))
+    if (const ParameterLayout* layout = divided_->layout_of(parameter))
+      layouts_.insert_or_assign(parameter.tensor().impl(), *layout);
 }
 
 Tensor ParallelTraining::logits_of(const Tensor& ids) {

@@ -18,10 +18,10 @@
 #include "core/pytorch/parallel/moe.h"
 #include "core/pytorch/parallel/pipeline.h"
 #include "core/pytorch/parallel/ring_attention.h"
-#include "core/pytorch/parallel/styles.h"
 #include "core/pytorch/runtimes/common/float8.h"
 #include "core/pytorch/runtimes/common/optimizer.h"
 #include "core/pytorch/runtimes/fsdp2/fully_shard.h"
+#include "core/pytorch/runtimes/tensor/tensor_parallel.h"
 #include "core/pytorch/runtimes/training/float8_layers.h"
 #include "core/pytorch/runtimes/training/training_loop.h"
 
@@ -34,6 +34,7 @@ struct ParallelSettings {
   /// A Llama of transformers in the place of torchtitan's, made on the meta device, and
   /// parallelized by its own tp_plan.
   std::function<std::shared_ptr<Module>(Session& meta)> transformers_model = {};
+  std::vector<TensorRule> transformers_plan = {};
   /// From the outermost to the innermost: pp, dp_replicate, dp_shard, cp, tp. Experts have a mesh
   /// of their own over the same ranks. FSDP2 shards over dp_shard, and over cp with it; without
   /// dp_shard nothing is sharded by data, and stages of an axis pp are in DDP over dp_replicate.
@@ -141,6 +142,7 @@ class ParallelTraining {
   std::unique_ptr<Session> maker_;  ///< of what is made on the meta device
   std::shared_ptr<Module> model_;
   std::map<const TensorImpl*, ParameterLayout> layouts_;  // looked up, never walked
+  std::unique_ptr<TensorParallel> divided_;
   std::unique_ptr<Float8Layers> float8_;
   std::set<const TensorImpl*> ignored_;  // by FSDP2; looked up, never walked
   std::vector<Part> parts_;              ///< several: the stages of this rank

@@ -35,6 +35,11 @@ struct RuntimeRequest {
   Runtime runtime = Runtime::fsdp1;
   ShardingStrategy sharding = ShardingStrategy::full_shard;
   std::optional<Mesh> mesh;  ///< absent: as strategy, world and ranks_per_node imply
+  /// fsdp2: neighbouring ranks that divide each layer by transformers' tp_plan; the mesh is that of
+  /// the others.
+  int tensor = 1;
+  /// Beside `tensor`: bf16_mixed is accelerate's autocast where FSDP2 shards, too.
+  bool autocasts = false;
   UnitChoice units;
   TrainingPrecision precision = TrainingPrecision::fp32;
   bool use_original_parameters = false;  ///< fsdp1: use_orig_params

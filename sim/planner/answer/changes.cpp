@@ -61,7 +61,8 @@ std::string key_of_prefetch(const Choice& to) {
 
 constexpr Setting settings[] = {
     {[](const Choice& a, const Choice& b) {
-       return a.runtime != b.runtime || a.sharding != b.sharding || a.mesh != b.mesh;
+       return a.runtime != b.runtime || a.sharding != b.sharding || a.mesh != b.mesh ||
+              a.tensor != b.tensor;
      },
      key_of_sharding},
     {[](const Choice& a, const Choice& b) {

@@ -31,6 +31,7 @@ std::int64_t counted(std::size_t number) { return static_cast<std::int64_t>(numb
 std::vector<std::string> settings_that_are_not_plain(const Choice& choice) {
   std::vector<std::string> settings = unusual_settings(choice);
   if (is_pipelined(choice)) settings.emplace_back("a pipeline");
+  if (choice.tensor > 1) settings.emplace_back("an axis tensor");
   if (choice.mesh.replicate > 1 && choice.mesh.shard > 1)
     settings.push_back(fmt::format("a mesh of {} x {}", choice.mesh.replicate, choice.mesh.shard));
   return settings;

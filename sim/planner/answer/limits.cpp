@@ -47,7 +47,7 @@ void set_longest(const Candidate& candidate, const Basis& basis, const std::stop
 
 void set_phases(const Candidate& candidate, const Basis& basis, Limits& limits) {
   if (candidate.choice.runtime == Runtime::native || is_pipelined(candidate.choice) ||
-      candidate.choice.torchtitan)
+      candidate.choice.torchtitan || candidate.choice.tensor > 1)
     return;
   const Inputs& inputs = basis.inputs;
   const PytorchTraining training =

@@ -56,6 +56,8 @@ bool asked(const Inputs& inputs, Runtime runtime) {
 
 /// The best's settings under a runtime that shards, its own if it does.
 std::optional<Choice> sharded_like(const Choice& best, const Inputs& inputs) {
+  // transformers' tensor parallelism has no other stages beside it.
+  if (best.tensor > 1) return std::nullopt;
   Choice choice = best;
   if (best.runtime == Runtime::ddp) {
     const Runtime others[] = {Runtime::fsdp2, Runtime::fsdp1, Runtime::deepspeed};
@@ -150,8 +152,8 @@ std::string small_margin_remark(const std::vector<Candidate>& candidates) {
 std::string compilation_remark(const Candidate& best, const Basis& basis,
                                const std::stop_token& stop) {
   // Compiled rings and mixtures are not predicted.
-  if (best.choice.runtime == Runtime::native || context_ranks(best.choice) > 1 ||
-      has_experts(best.choice) || stop.stop_requested())
+  if (best.choice.runtime == Runtime::native || best.choice.tensor > 1 ||
+      context_ranks(best.choice) > 1 || has_experts(best.choice) || stop.stop_requested())
     return {};
   const TrialInputs& eager = basis.trials;
   Training training = eager.training;

@@ -137,7 +137,9 @@ std::string kind_of(const Choice& choice) {
   if (is_pipelined(choice))
     return fmt::format("{} {} pipeline", name_of(choice.runtime),
                        name_of(choice.pipeline.schedule));
-  return fmt::format("{} {}", name_of(choice.runtime), name_of(choice.sharding));
+  return fmt::format("{} {}{}", name_of(choice.runtime),
+                     choice.tensor > 1 ? fmt::format("tensor {}, ", choice.tensor) : std::string(),
+                     name_of(choice.sharding));
 }
 
 }  // namespace shardscope::planner

@@ -40,10 +40,11 @@ std::string pipeline_fields(const Way& way) {
                      way.bubble_share ? fmt::format("{:.6f}", *way.bubble_share) : std::string());
 }
 
-/// Ranks of context and tensor, and those over which experts are spread; empty without
-/// torchtitan's loop, and the last without experts.
+/// Ranks of context and tensor, and those over which experts are spread; without torchtitan's loop
+/// there is tensor alone, and without experts not the last.
 std::string axes_fields(const Choice& choice) {
-  if (!choice.torchtitan) return ",,";
+  if (!choice.torchtitan)
+    return fmt::format(",{},", choice.tensor > 1 ? std::to_string(choice.tensor) : "");
   return fmt::format("{},{},{}", choice.torchtitan->context, choice.torchtitan->tensor,
                      has_experts(choice) ? std::to_string(expert_ranks(choice)) : "");
 }

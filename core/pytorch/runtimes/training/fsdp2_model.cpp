@@ -10,8 +10,17 @@ namespace shardscope::eager {
 
 Fsdp2Model::Fsdp2Model(Session& s, std::shared_ptr<Module> module, ProcessGroups& groups,
                        const std::vector<int>& mesh, std::vector<FullyShardStep> calls)
-    : module_(std::move(module)), sharded_(s, groups) {
-  mesh_ = sharded_.mesh(mesh);
+    : module_(std::move(module)), sharded_(s, groups), mesh_(sharded_.mesh(mesh)) {
+  shard(std::move(calls));
+}
+
+Fsdp2Model::Fsdp2Model(Session& s, std::shared_ptr<Module> module, ProcessGroups& groups,
+                       fsdp2::MeshInfoRef mesh, std::vector<FullyShardStep> calls)
+    : module_(std::move(module)), sharded_(s, groups), mesh_(std::move(mesh)) {
+  shard(std::move(calls));
+}
+
+void Fsdp2Model::shard(std::vector<FullyShardStep> calls) {
   for (FullyShardStep& call : calls) {
     call.options.mesh = mesh_;
     sharded_.fully_shard(call.modules, call.options);

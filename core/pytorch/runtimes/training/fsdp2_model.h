@@ -20,6 +20,8 @@ class Fsdp2Model final : public ParallelModel {
   /// The root's call is the last. `groups` must outlive the model.
   Fsdp2Model(Session& s, std::shared_ptr<Module> module, ProcessGroups& groups,
              const std::vector<int>& mesh, std::vector<FullyShardStep> calls);
+  Fsdp2Model(Session& s, std::shared_ptr<Module> module, ProcessGroups& groups,
+             fsdp2::MeshInfoRef mesh, std::vector<FullyShardStep> calls);
 
   Module& module() override { return *module_; }
   std::shared_ptr<void> without_sync(Session& s) override;
@@ -32,6 +34,8 @@ class Fsdp2Model final : public ParallelModel {
   fsdp2::FullySharded& sharded() { return sharded_; }
 
  private:
+  void shard(std::vector<FullyShardStep> calls);
+
   std::shared_ptr<Module> module_;
   fsdp2::FullySharded sharded_;
   fsdp2::MeshInfoRef mesh_;

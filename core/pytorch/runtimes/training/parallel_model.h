@@ -38,6 +38,13 @@ class ParallelModel {
   virtual std::shared_ptr<void> without_sync(Session&) { return nullptr; }
   /// Clips the gradients to a norm, as one does under this runtime.
   virtual void clip(Session& s);
+  /// Whether read_gradient is to be asked.
+  virtual bool rewrites_gradients() const { return false; }
+  /// The gradient of a parameter as an optimizer reads it.
+  virtual Tensor read_gradient(Session&, const Tensor& /*parameter*/,
+                               const Tensor& gradient) const {
+    return gradient;
+  }
   /// How a scaler of float16's loss tells other ranks of an infinity.
   virtual InfinitySharing infinity_sharing() { return {}; }
   /// What is called in the place of module, loss and optimizer; or null.

@@ -111,7 +111,50 @@ std::function<bool(const Operator&)> all_but_core_attention() {
   };
 }
 
+namespace {
+
+/// What the Trainer does with a model of from_pretrained(distributed_config=...).
+TrainingSetup divided_setup(const shardscope::Model& model, const RuntimeRequest& request) {
+  if (request.precision == TrainingPrecision::fp16_mixed)
+    throw Error({.where = "--precision",
+                 .what = "float16 beside an axis tensor is not predicted",
+                 .way_out = "give bf16 or bf16_mixed"});
+  TrainingSetup setup{.world = request.world,
+                      .rank = request.rank,
+                      .runtime = PlainSetup{},
+                      .tensor = TensorSetup{.ranks = request.tensor, .plan = tensor_plan_of(model)},
+                      .trainable_dtype = parameter_dtype(request.precision),
+                      .model = usual_settings(model)};
+  setup.loop.syncs_once = true;
+  setup.loop.optimizer.implementation = OptimizerImplementation::fused;
+  const Mesh mesh = request.mesh.value_or(Mesh{});
+  const bool mixed = request.precision == TrainingPrecision::bf16_mixed;
+  const bool shards = mesh.replicate * mesh.shard > 1;
+  if (mixed && (!shards || request.autocasts)) setup.forward_autocast = Dtype::bfloat16;
+  if (!shards) {
+    setup.assumed.emplace_back(
+        "the Trainer with from_pretrained(distributed_config=DistributedConfig(tp_size=...)) of "
+        "transformers 5.24");
+    return setup;
+  }
+  Fsdp2Setup fsdp2;
+  fsdp2.mesh =
+      mesh.replicate > 1 ? std::vector{mesh.replicate, mesh.shard} : std::vector{mesh.shard};
+  if (mixed && !request.autocasts)
+    fsdp2.mixed_precision = {.param_dtype = Dtype::bfloat16, .reduce_dtype = Dtype::float32};
+  for (FullyShardedModules& call : fsdp_plan_of(model))
+    fsdp2.calls.push_back({std::move(call.modules), reshard_of(call.reshard_after_forward)});
+  setup.runtime = std::move(fsdp2);
+  setup.assumed.emplace_back(
+      "the Trainer with from_pretrained(distributed_config=DistributedConfig(tp_size=..., "
+      "fsdp_size=...)) of transformers 5.24: its fsdp_plan makes the units");
+  return setup;
+}
+
+}  // namespace
+
 TrainingSetup requested_setup(const shardscope::Model& model, const RuntimeRequest& request) {
+  if (request.tensor > 1) return divided_setup(model, request);
   TrainingSetup setup{.world = request.world,
                       .rank = request.rank,
                       .runtime = runtime_of(model, request),

@@ -52,6 +52,11 @@ TrainingLoop::TrainingLoop(Session& s, ParallelModel& model, const ProcessGroup&
 /// Source of the embeddings' rule: transformers 5.24 trainer.py, create_optimizer.
 ParameterOptimizer TrainingLoop::optimizer_of(Tensors parameters) {
   ParameterOptimizer optimizer(std::move(parameters), settings_.optimizer);
+  if (model_.rewrites_gradients())
+    optimizer.read_gradients_through(
+        [this](Session& s, const Tensor& parameter, const Tensor& gradient) {
+          return model_.read_gradient(s, parameter, gradient);
+        });
   const auto& bitsandbytes = settings_.optimizer.bitsandbytes;
   if (bitsandbytes && bitsandbytes->embeddings_in_float)
     optimizer.keep_in_float(embedding_weights(model_.module()));

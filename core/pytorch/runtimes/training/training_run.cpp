@@ -23,6 +23,7 @@
 #include "core/pytorch/runtimes/training/fsdp1_model.h"
 #include "core/pytorch/runtimes/training/fsdp2_model.h"
 #include "core/pytorch/runtimes/training/plain_model.h"
+#include "core/pytorch/runtimes/training/tensor_model.h"
 
 namespace shardscope::eager {
 namespace {
@@ -196,6 +197,16 @@ std::unique_ptr<ParallelModel> build(Building& b, const DeepSpeedSetup& setup) {
                                           optimizer, b.setup.loop.groups_by_decay);
 }
 
+/// Checkpoints are transformers' own.
+std::unique_ptr<ParallelModel> build_divided(Building& b) {
+  const std::vector<std::string>& names = b.setup.checkpointing.modules;
+  for (Module* module : modules_of(*b.module))
+    if (std::ranges::find(names, module->name) != names.end())
+      checkpoint_forward(*module, b.setup.checkpointing.options);
+  return std::make_unique<TensorModel>(b.s, std::move(b.module), b.groups, *b.setup.tensor,
+                                       std::get_if<Fsdp2Setup>(&b.setup.runtime));
+}
+
 /// Elements of the parameters before they were cut, by name.
 std::map<std::string, std::int64_t> whole_elements(const shardscope::Model& model) {
   std::map<std::string, std::int64_t> result;
@@ -293,7 +304,7 @@ ExportedModel::Use use_of(const shardscope::Model& model, const TrainingSetup& s
 
 /// from_pretrained makes an empty model, whose weights go to the device one by one.
 Device place_of_making(const TrainingSetup& setup) {
-  const bool pretrained = setup.fine_tuning && setup.fine_tuning->from_pretrained;
+  const bool pretrained = setup.tensor || (setup.fine_tuning && setup.fine_tuning->from_pretrained);
   return pretrained ? Device::meta : setup.made_on;
 }
 
@@ -496,7 +507,9 @@ TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonV
                     .module = std::move(module),
                     .float8 = float8_.get()};
   if (setup.forward_autocast) add_autocast(*building.module, *setup.forward_autocast);
-  model_ = std::visit([&](const auto& runtime) { return build(building, runtime); }, setup.runtime);
+  model_ = setup.tensor ? build_divided(building)
+                        : std::visit([&](const auto& runtime) { return build(building, runtime); },
+                                     setup.runtime);
   if (made_on == Device::meta && setup.made_on == Device::meta)
     fill_from_meta(s, *model_, model, setup, groups_.world());
   if (setup.dtype_of_shards) cast_shards(s, *model_, *setup.dtype_of_shards);

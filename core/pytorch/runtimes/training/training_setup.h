@@ -11,6 +11,7 @@
 #include "core/pytorch/engine/models/make_module.h"
 #include "core/pytorch/engine/session.h"
 #include "core/pytorch/plans/fsdp1.h"
+#include "core/pytorch/plans/tensor_plan.h"
 #include "core/pytorch/runtimes/common/float8.h"
 #include "core/pytorch/runtimes/ddp/distributed_data_parallel.h"
 #include "core/pytorch/runtimes/deepspeed/settings.h"
@@ -49,6 +50,13 @@ struct DeepSpeedSetup {
   DeepSpeedSettings settings;
 };
 
+/// tp_plan of transformers: so many neighbouring ranks divide each layer, and the model is loaded
+/// divided. Beside PlainSetup or Fsdp2Setup, whose mesh is that of the other ranks.
+struct TensorSetup {
+  int ranks = 1;
+  std::vector<TensorRule> plan;
+};
+
 using RuntimeSetup = std::variant<PlainSetup, ddp::Options, Fsdp1Setup, Fsdp2Setup, DeepSpeedSetup>;
 
 /// Modules that get wrappers of activation checkpointing, by name in the model.
@@ -64,6 +72,7 @@ struct TrainingSetup {
   /// modules are named as they are then.
   std::optional<FineTuningSetup> fine_tuning = {};
   RuntimeSetup runtime;
+  std::optional<TensorSetup> tensor = {};
   /// Of parameters that train; absent: as the model has them.
   std::optional<Dtype> trainable_dtype = {};
   /// Where the model is made: there already, moved by the runtime, or empty until it is sharded.
@@ -89,6 +98,11 @@ struct TrainingSetup {
   CompileScope compiled = CompileScope::none;
   std::vector<std::string> assumed;  ///< what nobody said, and what is left out
 };
+
+/// Ranks that have different sequences.
+inline int batches_of(const TrainingSetup& setup) {
+  return setup.world / (setup.tensor ? setup.tensor->ranks : 1);
+}
 
 /// What the parameters that train are kept in between steps: FSDP's shards.
 inline Dtype stored_dtype(const shardscope::Model& model, const TrainingSetup& setup) {

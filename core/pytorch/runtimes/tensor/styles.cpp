@@ -1,4 +1,4 @@
-#include "core/pytorch/parallel/styles.h"
+#include "core/pytorch/runtimes/tensor/styles.h"
 
 #include <array>
 
@@ -98,9 +98,9 @@ Tensor masked_ids(Session& s, const Tensor& ids, Tensor& mask) {
 
 void colwise_linear(Session& s, const MeshAxisContext& axis, Module& module,
                     const ColwiseStyle& style) {
-  Tensor& weight = module.parameter("weight");
-  const std::int64_t whole = weight.size(0);
-  cut(s, axis, weight, 0);
+  const std::int64_t whole = module.parameter("weight").size(0);
+  for (Module::NamedTensor& own : module.parameters)
+    if (own.tensor) cut(s, axis, own.tensor, 0);
   module.forward_pre_hooks.push_back([=](Session& in, Module&, Arguments& arguments) {
     Tensor& input = arguments.tensors[0];
     if (!style.input_is_distributed)

@@ -1,4 +1,4 @@
-#include "core/pytorch/parallel/distributed_tensor.h"
+#include "core/pytorch/runtimes/tensor/distributed_tensor.h"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "core/pytorch/engine/module.h"
-#include "core/pytorch/parallel/distributed_tensor.h"
+#include "core/pytorch/runtimes/tensor/distributed_tensor.h"
 
 namespace shardscope::eager::parallel {
 
