@@ -6,6 +6,7 @@
 #include <atomic>
 #include <latch>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -215,6 +216,35 @@ TEST_F(MeshRecording, ThreadsThatAskForTheSameRecordItOnce) {
   other.join();
   EXPECT_EQ(recorded_times, 1);
   EXPECT_EQ(found[0], found[1]);
+}
+
+// 4 ranks follow from 2 and 16. One thread records 16, and only goes on when the other, which is
+// asked for 4, has recorded something: it has to be 2.
+TEST_F(MeshRecording, TheOtherEndIsRecordedWhileAThreadRecordsOne) {
+  MeshRecordings recordings;
+  const Choice choice = second_copies().front();
+  std::latch has_begun(1), may_end(1);
+  std::mutex mutex;
+  std::vector<int> sizes;
+  const MeshRecordings::Family family{
+      .name = "family", .smallest = 2, .largest = 16, .record = [&](int shard) {
+        {
+          const std::scoped_lock lock(mutex);
+          sizes.push_back(shard);
+        }
+        if (shard == 16) {
+          has_begun.count_down();
+          may_end.wait();
+        } else {
+          may_end.count_down();
+        }
+        return recorded(on(choice, shard));
+      }};
+  std::thread other([&] { recordings.of(family, 16); });
+  has_begun.wait();
+  expect_equal(*recordings.of(family, 4), recorded(on(choice, 4)));
+  other.join();
+  EXPECT_EQ(sizes, (std::vector{16, 2}));
 }
 
 TEST_F(MeshRecording, WhatRecordingThrowsComesOut) {
