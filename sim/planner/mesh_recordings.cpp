@@ -342,6 +342,17 @@ std::optional<SizedRecording> MeshRecordings::kept(const std::string& name, int 
   return found == all.end() ? std::nullopt : std::optional(*found);
 }
 
+/// The other thread may be stopped, and this one not.
+SizedRecording MeshRecordings::recorded_by_other(const std::shared_future<SizedRecording>& other,
+                                                 const Family& family, int ranks) {
+  try {
+    return other.get();
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::interrupted) throw;
+  }
+  return recorded(family, ranks);
+}
+
 SizedRecording MeshRecordings::recorded(const Family& family, int ranks) {
   const std::pair key(family.name, ranks);
   std::promise<SizedRecording> promise;
@@ -352,7 +363,7 @@ SizedRecording MeshRecordings::recorded(const Family& family, int ranks) {
     if (!is_ours) {
       const std::shared_future<SizedRecording> result = other->second;
       lock.unlock();
-      return result.get();
+      return recorded_by_other(result, family, ranks);
     }
   }
   const auto end = [&] {

@@ -77,6 +77,8 @@ class MeshRecordings {
   };
   /// Recorded once, however many threads ask for it at a time.
   SizedRecording recorded(const Family& family, int ranks);
+  SizedRecording recorded_by_other(const std::shared_future<SizedRecording>& other,
+                                   const Family& family, int ranks);
   std::optional<SizedRecording> kept(const std::string& name, int ranks);
   Neighbours neighbours_of(const std::string& name, int ranks);
   void keep(const std::string& name, const SizedRecording& recording);

@@ -247,6 +247,30 @@ TEST_F(MeshRecording, TheOtherEndIsRecordedWhileAThreadRecordsOne) {
   EXPECT_EQ(sizes, (std::vector{16, 2}));
 }
 
+// One search may be stopped while another waits for what it records.
+TEST_F(MeshRecording, WhatAStoppedThreadDoesNotRecordIsRecordedByTheOther) {
+  MeshRecordings recordings;
+  std::latch has_begun(1), may_end(1);
+  std::atomic<bool> is_stopped = true;
+  const MeshRecordings::Family family{
+      .name = "family", .smallest = 2, .largest = 2, .record = [&](int shard) {
+        if (is_stopped.exchange(false)) {
+          has_begun.count_down();
+          may_end.wait();
+          throw Error({.what = "stopped", .code = ExitCode::interrupted});
+        }
+        return recorded(on(second_copies().front(), shard));
+      }};
+  std::thread stopped([&] { EXPECT_THROW(recordings.of(family, 2), Error); });
+  has_begun.wait();
+  std::shared_ptr<const Schedule> found;
+  std::thread other([&] { found = recordings.of(family, 2); });
+  may_end.count_down();
+  stopped.join();
+  other.join();
+  EXPECT_NE(found, nullptr);
+}
+
 TEST_F(MeshRecording, WhatRecordingThrowsComesOut) {
   MeshRecordings recordings;
   const MeshRecordings::Family family{
