@@ -1,5 +1,5 @@
 // Takes the place of the C library's allocator entry points in the program, counts, and hands on to
-// glibc.
+// glibc. Small memory that C++ lets go of is kept for the thread's next requests.
 #include "backend/executor/allocation_counter.h"
 
 #include <dlfcn.h>
