@@ -85,7 +85,6 @@ void* allocate_or_throw(std::size_t bytes, std::size_t alignment) {
 // time, which then are joined and divided again. So more are kept: of each size as many as make
 // `most_kept_bytes`.
 
-/// A block of glibc's has room for 24 bytes and whole steps more.
 constexpr std::size_t kept_step = 16, least_room = 24, kept_sizes = 64;
 constexpr std::size_t most_kept_bytes = std::size_t{1} << 20;
 
@@ -118,11 +117,14 @@ constexpr std::size_t place_of_request(std::size_t bytes) {
   return bytes <= least_room ? 0 : (bytes - least_room + kept_step - 1) / kept_step;
 }
 
+/// Sizes of glibc's blocks: no memory is lost where one is asked for whole.
+constexpr std::size_t room_of(std::size_t place) { return least_room + kept_step * place; }
+
 void* allocate(std::size_t bytes) {
   const std::size_t place = place_of_request(bytes);
-  if (place >= kept_sizes || kept_blocks[place].first == nullptr)
-    return allocate_or_throw(bytes, 0);
+  if (place >= kept_sizes) return allocate_or_throw(bytes, 0);
   KeptBlocks& kept = kept_blocks[place];
+  if (kept.first == nullptr) return allocate_or_throw(room_of(place), 0);
   --kept.count;
   return std::exchange(kept.first, kept.first->next);
 }
@@ -130,8 +132,7 @@ void* allocate(std::size_t bytes) {
 void let_go(void* memory, std::size_t place) noexcept {
   if (place >= kept_sizes || thread_has_ended) return __libc_free(memory);
   KeptBlocks& kept = kept_blocks[place];
-  if ((kept.count + 1) * (least_room + kept_step * place) > most_kept_bytes)
-    return __libc_free(memory);
+  if ((kept.count + 1) * room_of(place) > most_kept_bytes) return __libc_free(memory);
   thread_local const EndOfThread end;
   ++kept.count;
   kept.first = new (memory) KeptBlock{kept.first};
