@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -70,28 +69,6 @@ TEST(SearchThreads, SayTheSame) {
   ASSERT_FALSE(alone.ranked.empty());
   EXPECT_EQ(said(alone), said(searched(inputs, choices, 2)));
   EXPECT_EQ(said(alone), said(searched(inputs, choices, 8)));
-}
-
-// Where places do not fit, others are looked for, and cores have nothing to do meanwhile.
-TEST(SearchThreads, IdleCoresAreHandedEachPlaceOnce) {
-  Inputs inputs = plan_of_groups(8, 32);
-  inputs.question.torchtitan = inputs.question.all_layouts = false;
-  inputs.question.runtimes = {Runtime::fsdp1, Runtime::fsdp2, Runtime::deepspeed};
-  inputs.profile.memory = 10000_MiB;
-  const std::vector<Choice> choices = choices_of(inputs, 8).choices;
-  const Basis basis(inputs);
-  std::mutex mutex;
-  std::vector<Choice> handed;
-  const auto look_ahead = [&](const Choice& choice) {
-    const std::scoped_lock lock(mutex);
-    handed.push_back(choice);
-  };
-  const SearchResult found =
-      search(choices, basis.trials,
-             {.places = 3, .kind = kind_of, .threads = 8, .look_ahead = look_ahead});
-  EXPECT_FALSE(handed.empty());
-  for (const Choice& choice : handed) EXPECT_EQ(std::ranges::count(handed, choice), 1);
-  EXPECT_EQ(said(found), said(searched(inputs, choices, 1)));
 }
 
 }  // namespace
