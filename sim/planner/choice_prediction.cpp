@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/planner/estimate.h"
 #include "sim/planner/pipeline_trial.h"
 #include "sim/planner/torchtitan_pipeline.h"
 
@@ -54,9 +55,10 @@ Choice with_played_micro_batches(Choice choice) {
   return choice;
 }
 
-ChoiceFigures figures_of(const Choice& choice, const TrialInputs& inputs,
-                         const std::stop_token& stop) {
-  if (is_pipelined(choice)) return figures_of_pipeline(choice, inputs, stop);
+namespace {
+
+ChoiceFigures played_figures(const Choice& choice, const TrialInputs& inputs,
+                             const std::stop_token& stop) {
   const Choice few = with_played_micro_batches(choice);
   const bool has_many = few.micro_batches < choice.micro_batches;
   Prediction prediction = predict(recording_of(few, inputs, stop), few, inputs, false);
@@ -72,6 +74,19 @@ ChoiceFigures figures_of(const Choice& choice, const TrialInputs& inputs,
   if (has_many && summary.fits)
     restate(summary, try_out(choice, inputs, stop).time,
             static_cast<double>(choice.micro_batches) / played);
+  return figures;
+}
+
+}  // namespace
+
+ChoiceFigures figures_of(const Choice& choice, const TrialInputs& inputs,
+                         const std::stop_token& stop) {
+  if (is_pipelined(choice)) return figures_of_pipeline(choice, inputs, stop);
+  if (inputs.findings == nullptr) return played_figures(choice, inputs, stop);
+  const Bytes memory = inputs.profile.memory;
+  if (auto known = inputs.findings->figures(choice, memory)) return std::move(*known);
+  ChoiceFigures figures = played_figures(choice, inputs, stop);
+  inputs.findings->keep(choice, memory, figures);
   return figures;
 }
 

@@ -75,7 +75,7 @@ class Findings {
     return order;
   }
 
-  /// What a pipeline of torchtitan was predicted to do on devices of so much memory.
+  /// What a choice was predicted to do on devices of so much memory.
   std::optional<ChoiceFigures> figures(const Choice& choice, Bytes memory) const {
     return found(figures_, std::pair(key_of(choice, 0), memory.count));
   }

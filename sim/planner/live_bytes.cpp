@@ -5,6 +5,16 @@
 #include "sim/allocator/block_sizes.h"
 
 namespace shardscope::planner {
+namespace {
+
+/// Most have one copy, and need no division.
+Bytes blocks_of(const Buffer& buffer) {
+  static constexpr AllocatorSettings usual;
+  if (buffer.copies == 1) return {block_bytes(buffer.bytes.count, usual)};
+  return Bytes{block_bytes(buffer.copy_bytes().count, usual)} * buffer.copies;
+}
+
+}  // namespace
 
 LiveChange LiveBytes::pass(IndexRange actions) {
   go_to(actions.begin);
@@ -20,7 +30,7 @@ void LiveBytes::go_to(std::uint32_t end) {
     const bool allocates = action.kind == HostActionKind::allocate;
     if (!allocates && action.kind != HostActionKind::free) continue;
     const Buffer& buffer = schedule_.buffers[action.subject];
-    const Bytes blocks = Bytes{block_bytes(buffer.copy_bytes().count, {})} * buffer.copies;
+    const Bytes blocks = blocks_of(buffer);
     live_ = allocates ? live_ + blocks : live_ - blocks;
     most_ = std::max(most_, live_);
   }

@@ -307,9 +307,20 @@ void MeshRecordings::keep_to_limit() {
   families_.erase(family, families_.end());
 }
 
-MeshRecordings::Known MeshRecordings::known_of(const std::string& name) {
+/// What a thread is recording counts: who needs it, too, waits for less than a recording takes.
+MeshRecordings::Neighbours MeshRecordings::neighbours_of(const std::string& name, int ranks) {
   const std::scoped_lock lock(mutex_);
-  return latest(name);
+  const Known& known = latest(name);
+  std::set<int> sizes;
+  for (const SizedRecording& one : known.recordings) sizes.insert(one.ranks);
+  for (auto work = in_work_.lower_bound({name, 0});
+       work != in_work_.end() && work->first.first == name; ++work)
+    sizes.insert(work->first.second);
+  Neighbours found{.are_alike = known.is_alike};
+  if (const auto larger = sizes.lower_bound(ranks); larger != sizes.end()) found.larger = *larger;
+  if (const auto above = sizes.upper_bound(ranks); above != sizes.begin())
+    found.smaller = *std::prev(above);
+  return found;
 }
 
 void MeshRecordings::keep(const std::string& name, const SizedRecording& recording) {
@@ -331,6 +342,17 @@ std::optional<SizedRecording> MeshRecordings::kept(const std::string& name, int 
   return found == all.end() ? std::nullopt : std::optional(*found);
 }
 
+/// The other thread may be stopped, and this one not.
+SizedRecording MeshRecordings::recorded_by_other(const std::shared_future<SizedRecording>& other,
+                                                 const Family& family, int ranks) {
+  try {
+    return other.get();
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::interrupted) throw;
+  }
+  return recorded(family, ranks);
+}
+
 SizedRecording MeshRecordings::recorded(const Family& family, int ranks) {
   const std::pair key(family.name, ranks);
   std::promise<SizedRecording> promise;
@@ -341,7 +363,7 @@ SizedRecording MeshRecordings::recorded(const Family& family, int ranks) {
     if (!is_ours) {
       const std::shared_future<SizedRecording> result = other->second;
       lock.unlock();
-      return result.get();
+      return recorded_by_other(result, family, ranks);
     }
   }
   const auto end = [&] {
@@ -363,27 +385,26 @@ SizedRecording MeshRecordings::recorded(const Family& family, int ranks) {
 }
 
 std::shared_ptr<const Schedule> MeshRecordings::of(const Family& family, int ranks) {
-  const auto recorded = [&](int size) { return this->recorded(family, size); };
-  const Known known = known_of(family.name);
-  const std::vector<SizedRecording>& all = known.recordings;
-  const auto larger = std::ranges::lower_bound(all, ranks, {}, &SizedRecording::ranks);
-  if (larger != all.end() && larger->ranks == ranks) return larger->schedule;
-  if (all.empty() || !known.is_alike) return recorded(ranks).schedule;
+  const Neighbours beside = neighbours_of(family.name, ranks);
+  const bool is_there = beside.larger == ranks, is_first = !beside.larger && !beside.smaller;
+  if (is_there || is_first || !beside.are_alike) return recorded(family, ranks).schedule;
   // Between the one that is there and the last on the other side lie most that may be asked for.
-  const int last = larger == all.end() ? family.largest : family.smallest;
-  const bool is_between = larger != all.begin() && larger != all.end();
-  if (!is_between && ranks == last) return recorded(ranks).schedule;
+  const int larger = beside.larger.value_or(family.largest);
+  const int smaller = beside.smaller.value_or(family.smallest);
+  if (ranks == larger || ranks == smaller) return recorded(family, ranks).schedule;
   try {
-    const SizedRecording above = larger != all.end() ? *larger : recorded(family.largest);
-    const SizedRecording below =
-        larger != all.begin() ? *std::prev(larger) : recorded(family.smallest);
+    // The one that nobody records comes first.
+    SizedRecording above, below;
+    if (!beside.larger) above = recorded(family, larger);
+    below = recorded(family, smaller);
+    if (beside.larger) above = recorded(family, larger);
     if (std::optional<Schedule> schedule = schedule_between(below, above, ranks))
       return std::make_shared<const Schedule>(std::move(*schedule));
   } catch (const Error& error) {
     if (error.code() == ExitCode::interrupted) throw;  // a refusal of the last one is not ours
   }
   keep_not_alike(family.name);
-  return recorded(ranks).schedule;
+  return recorded(family, ranks).schedule;
 }
 
 }  // namespace shardscope::planner

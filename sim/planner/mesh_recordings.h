@@ -70,10 +70,17 @@ class MeshRecordings {
     std::vector<SizedRecording> recordings = {};  ///< by size
     bool is_alike = true;                         ///< as far as is known
   };
+  /// The sizes next to one that is neither recorded nor being recorded; none: there is no such.
+  struct Neighbours {
+    std::optional<int> smaller, larger;
+    bool are_alike = true;
+  };
   /// Recorded once, however many threads ask for it at a time.
   SizedRecording recorded(const Family& family, int ranks);
+  SizedRecording recorded_by_other(const std::shared_future<SizedRecording>& other,
+                                   const Family& family, int ranks);
   std::optional<SizedRecording> kept(const std::string& name, int ranks);
-  Known known_of(const std::string& name);
+  Neighbours neighbours_of(const std::string& name, int ranks);
   void keep(const std::string& name, const SizedRecording& recording);
   void keep_not_alike(const std::string& name);
   Known& latest(const std::string& name);

@@ -44,6 +44,9 @@ struct SearchOptions {
   std::vector<std::size_t> wanted = {};
   /// Called by the searching thread now and then.
   std::function<void(const Progress&)> on_progress = {};
+  /// Called by cores that have nothing else to do, with places that fit, once for each: what will
+  /// be asked of them can be found out ahead. Not of pipelines, which take long.
+  std::function<void(const Choice&)> look_ahead = {};
   std::stop_token stop = {};
   bool best_after_stop = true;  ///< a stopped search plays the best so far; false: nothing more
 };

@@ -4,7 +4,6 @@
 
 #include "core/base/error.h"
 #include "sim/planner/estimate.h"
-#include "sim/planner/parallel.h"
 #include "sim/planner/search_run.h"
 
 namespace shardscope::planner {
@@ -23,7 +22,7 @@ bool is_roomy(const Trial& trial, const SearchRules& rules) {
 /// Plays the places with the allocator: whether all of them fit. Those that do not are out.
 bool SearchRun::rehearse_places() {
   const std::vector<std::size_t> rehearsed = to_rehearse();
-  for_each_index(rehearsed.size(), options_.threads, [&](std::size_t i) {
+  on_all_cores(rehearsed.size(), [&](std::size_t i) {
     if (options_.stop.stop_requested()) return;
     Contender& contender = contenders_[rehearsed[i]];
     try {
@@ -41,6 +40,20 @@ bool SearchRun::rehearse_places() {
 std::size_t SearchRun::cores() const {
   return std::max(1U,
                   options_.threads > 0 ? options_.threads : std::thread::hardware_concurrency());
+}
+
+/// Places for the cores that have no part in so many pieces of work.
+std::vector<std::size_t> SearchRun::to_look_ahead(std::size_t beside) {
+  std::vector<std::size_t> result;
+  if (!options_.look_ahead || beside == 0 || options_.stop.stop_requested()) return result;
+  for (const std::size_t place : contenders_.leaders()) {
+    if (beside + result.size() >= cores()) break;
+    const Contender& contender = contenders_[place];
+    if (!contender.full || !contender.full->fits || is_pipelined(choices_[contender.choice]))
+      continue;
+    if (looked_ahead_.insert(contender.choice).second) result.push_back(contender.choice);
+  }
+  return result;
 }
 
 /// The places that were not played yet. Where cores are idle, also what stands behind a place

@@ -12,6 +12,7 @@
 
 #include "sim/planner/closed_layouts.h"
 #include "sim/planner/contenders.h"
+#include "sim/planner/parallel.h"
 #include "sim/planner/pipeline_bounds.h"
 #include "sim/planner/search.h"
 #include "sim/planner/search_rules.h"
@@ -55,6 +56,9 @@ class SearchRun {
   void explore(const std::vector<std::size_t>& batch);
   std::optional<Contender> estimate(std::size_t choice) const;
   Contender tried(std::size_t choice) const;
+  /// work(i) for every i below `count`. Idle cores look ahead.
+  template <class Work>
+  void on_all_cores(std::size_t count, const Work& work);
   template <class Work>
   void try_batch(const std::vector<std::size_t>& batch, const Work& work);
   void enter(Contender contender);
@@ -68,6 +72,7 @@ class SearchRun {
 
   // Places are played with the allocator (search_rehearsals.cpp).
   std::size_t cores() const;
+  std::vector<std::size_t> to_look_ahead(std::size_t beside);
   bool rehearse_places();
   std::vector<std::size_t> to_rehearse() const;
   bool drop_places_that_do_not_fit();
@@ -101,9 +106,21 @@ class SearchRun {
   std::map<std::string, double> off_;              // trial over rough estimate, by family
   std::map<std::size_t, std::size_t> lost_rough_;  // that did not fit when tried, by kind
   std::set<std::size_t> kinds_beyond_memory_;      // of which a place did not fit
+  std::set<std::size_t> looked_ahead_;             // places that were handed to look_ahead
   std::set<std::size_t> simulated_;                // choices, with some or all of their blocks
   std::vector<bool> settled_;  // by choice: tried out, or known to need too much memory
   SearchResult result_;
 };
+
+template <class Work>
+void SearchRun::on_all_cores(std::size_t count, const Work& work) {
+  const std::vector<std::size_t> ahead = to_look_ahead(count);
+  for_each_index(count + ahead.size(), options_.threads, [&](std::size_t i) {
+    if (i < count)
+      work(i);
+    else
+      options_.look_ahead(choices_[ahead[i - count]]);
+  });
+}
 
 }  // namespace shardscope::planner

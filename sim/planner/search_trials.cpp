@@ -5,7 +5,6 @@
 
 #include "core/base/error.h"
 #include "sim/planner/estimate.h"
-#include "sim/planner/parallel.h"
 #include "sim/planner/search_run.h"
 
 namespace shardscope::planner {
@@ -56,7 +55,7 @@ Contender SearchRun::tried(std::size_t choice) const {
 template <class Work>
 void SearchRun::try_batch(const std::vector<std::size_t>& batch, const Work& work) {
   std::vector<std::optional<Contender>> contenders(batch.size());
-  for_each_index(batch.size(), options_.threads, [&](std::size_t i) {
+  on_all_cores(batch.size(), [&](std::size_t i) {
     if (options_.stop.stop_requested()) return;
     try {
       contenders[i] = work(batch[i]);

@@ -51,9 +51,19 @@ void Node::save_output_listed(Session& s, std::string_view field, std::int32_t i
 
 Tensor Node::saved(Session& s, std::string_view field) { return saved_listed(s, field, -1); }
 
+namespace {
+
+/// Fields are named by literals, of which the linker keeps one each.
+bool is_same(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && (a.data() == b.data() || a == b);
+}
+
+}  // namespace
+
 Tensor Node::saved_listed(Session& s, std::string_view field, std::int32_t index) {
   for (const SavedTensor& saved : saved_)
-    if (saved.index() == index && saved.field() == field) return saved.unpack(s, NodeRef(this));
+    if (saved.index() == index && is_same(saved.field(), field))
+      return saved.unpack(s, NodeRef(this));
   return {};
 }
 

@@ -57,14 +57,40 @@ std::vector<std::size_t> longest_first(const Weighed& weighed) {
 }
 
 SearchResult fastest_within(Bytes memory, const std::vector<Choice>& choices, const Basis& basis,
-                            const Watcher& watcher) {
+                            const std::stop_token& stop) {
   HardwareProfile smaller = basis.inputs.profile;
   smaller.memory = memory;
   const TrialInputs& on = basis.trials;
   const TrialInputs trials{on.model,    on.config,        on.training,  smaller,
                            on.costs,    on.native_target, on.allocator, Bytes{},
                            on.findings, on.host_memory};
-  return search(choices, trials, {.places = 1, .stop = watcher.stop, .best_after_stop = false});
+  return search(choices, trials, {.places = 1, .stop = stop, .best_after_stop = false});
+}
+
+/// A search for each of the memories, which become less: up to the first in which nothing fits.
+/// They run side by side, because each has stretches in which one core is enough. What they find is
+/// the same as one after the other.
+std::vector<SearchResult> fastest_within_each(const std::vector<Bytes>& memories,
+                                              const std::vector<Choice>& choices,
+                                              const Basis& basis, const std::stop_token& stop) {
+  std::vector<std::stop_source> stops(memories.size());
+  const auto stop_from = [&](std::size_t first) {
+    for (std::size_t i = first; i < stops.size(); ++i) stops[i].request_stop();
+  };
+  const std::stop_callback stop_all(stop, [&] { stop_from(0); });
+  std::vector<std::optional<SearchResult>> found(memories.size());
+  for_each_index(memories.size(), 0, [&](std::size_t i) {
+    if (stops[i].stop_requested()) return;
+    found[i] = fastest_within(memories[i], choices, basis, stops[i].get_token());
+    if (found[i]->ranked.empty()) stop_from(i + 1);
+  });
+  std::vector<SearchResult> results;
+  for (std::optional<SearchResult>& one : found) {
+    if (!one) break;
+    results.push_back(std::move(*one));
+    if (results.back().ranked.empty()) break;
+  }
+  return results;
 }
 
 bool dominates(const Summary& a, const Summary& b) {
@@ -117,22 +143,33 @@ Smaller smaller_than(std::span<const Candidate> candidates, const std::vector<Ch
   std::vector<Choice> plain = choices;
   // Of torchtitan's pipelines each takes seconds to play.
   std::erase_if(plain, [](const Choice& choice) { return !is_plain(choice) || is_rough(choice); });
+  const std::vector<SearchResult> searches =
+      fastest_within_each(smaller_memories(candidates.front().summary), plain, basis, watcher.stop);
+  std::vector<Choice> fastest;  // one a search, but for the last where nothing fits
+  for (const SearchResult& found : searches)
+    if (!found.ranked.empty()) fastest.push_back(plain[found.ranked.front().choice]);
   const auto is_among = [](std::span<const Candidate> known, const Choice& choice) {
     return std::ranges::find(known, choice, &Candidate::choice) != known.end();
   };
+  const auto is_repeated = [&](std::size_t i) {
+    return is_among(candidates, fastest[i]) ||
+           std::find(fastest.begin(), fastest.begin() + std::ptrdiff_t(i), fastest[i]) !=
+               fastest.begin() + std::ptrdiff_t(i);
+  };
+  std::vector<std::optional<Candidate>> predicted(fastest.size());
+  for_each_index(fastest.size(), 0, [&](std::size_t i) {
+    if (!is_repeated(i)) predicted[i] = candidate_unless_stopped(fastest[i], basis, watcher.stop);
+  });
   Smaller smaller;
-  for (const Bytes memory : smaller_memories(candidates.front().summary)) {
-    if (watcher.stop.stop_requested()) break;
-    const SearchResult found = fastest_within(memory, plain, basis, watcher);
-    smaller.simulated += found.simulated;
-    if (found.ranked.empty()) break;
-    const Choice& choice = plain[found.ranked.front().choice];
-    if (is_among(candidates, choice) || is_among(smaller.candidates, choice)) continue;
-    std::optional<Candidate> candidate = candidate_unless_stopped(choice, basis, watcher.stop);
-    if (!candidate) break;
-    const auto slowest = slowest_step(basis.inputs, world_of(choice));
-    if (slowest && candidate->summary.step_time > slowest->time) break;
-    if (leaves_margin(candidate->summary)) smaller.candidates.push_back(std::move(*candidate));
+  for (std::size_t i = 0; i < searches.size(); ++i) {
+    smaller.simulated += searches[i].simulated;
+    if (i == fastest.size()) break;
+    if (is_repeated(i)) continue;
+    if (!predicted[i]) break;
+    const Summary& summary = predicted[i]->summary;
+    const auto slowest = slowest_step(basis.inputs, world_of(fastest[i]));
+    if (slowest && summary.step_time > slowest->time) break;
+    if (leaves_margin(summary)) smaller.candidates.push_back(std::move(*predicted[i]));
   }
   return smaller;
 }

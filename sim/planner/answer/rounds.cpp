@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "sim/cost/cost_model.h"
+#include "sim/planner/choice_prediction.h"
 #include "sim/planner/pipeline_layers.h"
 
 namespace shardscope::planner {
@@ -76,6 +77,15 @@ std::optional<Enumeration> choices_of_one(int world, Memory memory, const Inputs
   }
 }
 
+/// What is said of a place later is known then.
+void predict_ahead(const Choice& choice, const Basis& basis, const Watcher& watcher) {
+  try {
+    figures_of(choice, basis.trials, watcher.stop);
+  } catch (const Error&) {
+    return;  // whoever asks for it is told
+  }
+}
+
 /// Throws the first number's Error where none of them has a way.
 void weigh(Memory memory, const Basis& basis, const Watcher& watcher, Weighed& weighed) {
   std::optional<Error> first_error;
@@ -94,6 +104,7 @@ void weigh(Memory memory, const Basis& basis, const Watcher& watcher, Weighed& w
                 .kind = kind_of,
                 .slowest = slowest ? std::optional(slowest->time) : std::nullopt,
                 .on_progress = watcher.on_progress,
+                .look_ahead = [&](const Choice& choice) { predict_ahead(choice, basis, watcher); },
                 .stop = watcher.stop});
     add(std::move(all), ranked, weighed);
   }

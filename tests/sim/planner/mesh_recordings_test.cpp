@@ -6,6 +6,7 @@
 #include <atomic>
 #include <latch>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -215,6 +216,59 @@ TEST_F(MeshRecording, ThreadsThatAskForTheSameRecordItOnce) {
   other.join();
   EXPECT_EQ(recorded_times, 1);
   EXPECT_EQ(found[0], found[1]);
+}
+
+// 4 ranks follow from 2 and 16. One thread records 16, and only goes on when the other, which is
+// asked for 4, has recorded something: it has to be 2.
+TEST_F(MeshRecording, TheOtherEndIsRecordedWhileAThreadRecordsOne) {
+  MeshRecordings recordings;
+  const Choice choice = second_copies().front();
+  std::latch has_begun(1), may_end(1);
+  std::mutex mutex;
+  std::vector<int> sizes;
+  const MeshRecordings::Family family{
+      .name = "family", .smallest = 2, .largest = 16, .record = [&](int shard) {
+        {
+          const std::scoped_lock lock(mutex);
+          sizes.push_back(shard);
+        }
+        if (shard == 16) {
+          has_begun.count_down();
+          may_end.wait();
+        } else {
+          may_end.count_down();
+        }
+        return recorded(on(choice, shard));
+      }};
+  std::thread other([&] { recordings.of(family, 16); });
+  has_begun.wait();
+  expect_equal(*recordings.of(family, 4), recorded(on(choice, 4)));
+  other.join();
+  EXPECT_EQ(sizes, (std::vector{16, 2}));
+}
+
+// One search may be stopped while another waits for what it records.
+TEST_F(MeshRecording, WhatAStoppedThreadDoesNotRecordIsRecordedByTheOther) {
+  MeshRecordings recordings;
+  std::latch has_begun(1), may_end(1);
+  std::atomic<bool> is_stopped = true;
+  const MeshRecordings::Family family{
+      .name = "family", .smallest = 2, .largest = 2, .record = [&](int shard) {
+        if (is_stopped.exchange(false)) {
+          has_begun.count_down();
+          may_end.wait();
+          throw Error({.what = "stopped", .code = ExitCode::interrupted});
+        }
+        return recorded(on(second_copies().front(), shard));
+      }};
+  std::thread stopped([&] { EXPECT_THROW(recordings.of(family, 2), Error); });
+  has_begun.wait();
+  std::shared_ptr<const Schedule> found;
+  std::thread other([&] { found = recordings.of(family, 2); });
+  may_end.count_down();
+  stopped.join();
+  other.join();
+  EXPECT_NE(found, nullptr);
 }
 
 TEST_F(MeshRecording, WhatRecordingThrowsComesOut) {

@@ -82,10 +82,16 @@ std::uint32_t ScheduleRecorder::intern(const Collective& collective) {
 }
 
 std::uint32_t ScheduleRecorder::intern(const DeviceWork& work) {
+  constexpr std::uint64_t odd = 0x9E3779B97F4A7C15;  // 2^64 over the golden ratio
+  const std::uint64_t mixed = (static_cast<std::uint64_t>(work.bytes.count) +
+                               3 * static_cast<std::uint64_t>(work.flops.count)) *
+                              odd;
+  std::uint32_t& near = near_works_[mixed >> 56];
+  if (near < schedule_.works.size() && schedule_.works[near] == work) return near;
   const auto [found, fresh] =
       device_works_.try_emplace(work, static_cast<std::uint32_t>(schedule_.works.size()));
   if (fresh) schedule_.works.push_back(work);
-  return found->second;
+  return near = found->second;
 }
 
 const ScheduleRecorder::Known& ScheduleRecorder::known(const Operator& op) {

@@ -164,6 +164,8 @@ class ScheduleRecorder final : public Observer {
   std::array<Near, 256> near_;
   std::unordered_map<std::string, std::uint32_t> names_;
   std::unordered_map<DeviceWork, std::uint32_t, DeviceWorkHash> device_works_;
+  /// Those looked up last, by bytes and flops.
+  std::array<std::uint32_t, 256> near_works_{};
   std::unordered_map<const Module*, OwnerId> owners_;
   /// Neighbours have the same owner.
   struct LastOwner {
