@@ -179,7 +179,8 @@ Scenarios open_plan(const fs::path& folder, const OpenOptions& options) {
   FoundPlan plan = find_plan(folder);
   tell_figures(plan, options);
   const std::vector<ReadPlace> read = read_places(folder, plan, options);
-  OneByOne all({.stop = options.stop}, read.size());
+  const OpenOptions silent{.stop = options.stop};  // it is read already
+  OneByOne all(silent, read.size());
   for (std::size_t i = 0; i < read.size(); ++i)
     all.open({}, [&](const OpenOptions&) -> Scenarios {
       if (read[i].problem) throw *read[i].problem;

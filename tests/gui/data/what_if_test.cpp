@@ -240,8 +240,7 @@ class WhatIfOfAFile : public ::testing::TestWithParam<FileOfRun> {};
 TEST_P(WhatIfOfAFile, StartsWithTheFiguresOfSimulate) {
   if (program().empty()) GTEST_SKIP() << "the program shardscope is not built";
   const Folder folder;
-  const std::string model =
-      GetParam().model.empty() ? "" : " --model " + in_quotes(examples / GetParam().model);
+  const std::string model = " --model " + in_quotes(examples / GetParam().model);
   ASSERT_EQ(run("cd " + in_quotes(SOURCE_ROOT) + " && " + in_quotes(program()) + " simulate " +
                 GetParam().options + model + " --cluster a100_80gb -o " +
                 in_quotes(folder / "run") + " --quiet > " + in_quotes(folder / "told.txt")),
@@ -267,7 +266,7 @@ INSTANTIATE_TEST_SUITE_P(
             "lora", "models/qwen2_5_0_5b",
             "--accelerate tests/data/accelerate_runs/fsdp2.yaml --peft r=8,targets=all-linear "
             "--batch 2 --seq 256"},
-        FileOfRun{"llama_factory", "",
+        FileOfRun{"llama_factory", "models/qwen2_5_0_5b",
                   "--config tests/data/recipes/llama_factory_lora.yaml --world 2"}),
     [](const auto& run) { return run.param.name; });
 
