@@ -38,7 +38,8 @@ std::string step_text(const std::optional<Side>& side) {
 }
 
 std::string rate_text(const Summary& summary) {
-  return summary.out_of_memory ? "-" : fmt::format("{:.0f}", summary.tokens_per_s);
+  const bool is_known = !summary.out_of_memory && summary.tokens_per_s > 0;
+  return is_known ? fmt::format("{:.0f}", summary.tokens_per_s) : "-";
 }
 
 /// Of a side without times.

@@ -99,10 +99,10 @@ std::optional<planner::LengthsMemory> memory_or_note(
 std::string lengths_text(const LengthsReport& report) {
   const LengthFigures figures =
       planner::length_figures(report.lengths, report.length, report.batch);
-  std::string text =
-      fmt::format("lengths   {} sequences, mean {:.0f} tokens, longest {}\n",
-                  grouped(static_cast<std::int64_t>(report.lengths.ascending.size())),
-                  report.lengths.mean(), grouped(report.lengths.longest()));
+  std::string text = fmt::format("lengths   {} sequence{}, mean {:.0f} tokens, longest {}\n",
+                                 grouped(std::ssize(report.lengths.ascending)),
+                                 report.lengths.ascending.size() == 1 ? "" : "s",
+                                 report.lengths.mean(), grouped(report.lengths.longest()));
   if (figures.cut_share > 0)
     text += fmt::format("          {} of the tokens are beyond {} and cut\n",
                         percent(figures.cut_share), grouped(report.length));

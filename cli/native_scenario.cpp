@@ -9,8 +9,6 @@
 #include "backend/cuda/cuda_target.h"
 #include "core/base/error.h"
 #include "core/model/huggingface.h"
-#include "core/model/read_model.h"
-#include "core/model/trainable.h"
 #include "core/native/native_schedule.h"
 #include "core/native/resolved_strategy.h"
 
@@ -43,17 +41,6 @@ void add_assumed(const NativeScenario& scenario, Schedule& schedule) {
 }
 
 }  // namespace
-
-Model trained_model(const Job& job, const ModelOptions& options) {
-  if (job.model.empty()) {
-    throw Error({.where = "--model",
-                 .what = "no model was given",
-                 .way_out = "give a Hugging Face folder or config.json, an export or safetensors"});
-  }
-  Model model = read_model(job.model, options);
-  freeze_all_but(model, job.trainable);
-  return model;
-}
 
 NativeScenario native_scenario_of(const Job& job, int world, int rank,
                                   const ModelOptions& options) {

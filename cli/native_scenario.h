@@ -7,6 +7,7 @@
 
 #include "cli/job_options.h"
 #include "cli/place_options.h"
+#include "cli/trained_model.h"
 #include "core/model/huggingface.h"
 #include "core/model/model.h"
 #include "core/native/job.h"
@@ -35,9 +36,6 @@ NativeScenario resolve_native_scenario(const JobOptions& options, const PlaceOpt
 /// The same of a job that is complete, on `world` ranks.
 NativeScenario native_scenario_of(const Job& job, int world, int rank,
                                   const ModelOptions& model = {});
-
-/// The job's model, what the job does not train frozen. Throws Error where it names none.
-Model trained_model(const Job& job, const ModelOptions& options = {});
 
 /// "cpu" or "cuda", or "auto" where that may be left open; throws Error naming --device.
 enum class OrAuto : bool { no, yes };

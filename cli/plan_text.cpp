@@ -259,8 +259,8 @@ std::string run_text(const planner::Candidate& best, const planner::Inputs& inpu
                                      inputs.question.tokens_per_batch, inputs.goals);
   if (!run) return {};
   std::string text =
-      fmt::format("run       {} steps, {:.3g} days, {} GPU-hours", grouped(run->steps), run->days,
-                  grouped(std::llround(run->gpu_hours)));
+      fmt::format("run       {} step{}, {:.3g} days, {} GPU-hours", grouped(run->steps),
+                  run->steps == 1 ? "" : "s", run->days, grouped(std::llround(run->gpu_hours)));
   if (run->price) text += fmt::format(", {:.2f} in all", *run->price);
   return text + "\n";
 }

@@ -9,9 +9,10 @@
 #include <utility>
 #include <variant>
 
-#include "cli/native_scenario.h"
+#include "cli/allocator_option.h"
 #include "cli/pytorch_given.h"
 #include "cli/refused_option.h"
+#include "cli/trained_model.h"
 #include "core/base/error.h"
 #include "core/base/refusal.h"
 #include "core/base/utf8.h"
@@ -19,6 +20,9 @@
 #include "core/model/exported_step.h"
 #include "core/pytorch/engine/iterator.h"
 #include "core/pytorch/runtimes/training/requested_setup.h"
+#include "sim/cost/cost_model.h"
+#include "sim/planner/choice_json.h"
+#include "sim/planner/trial.h"
 
 namespace shardscope {
 namespace {
@@ -471,6 +475,53 @@ void place_loading(PytorchScenario& scenario, const ShardingOptions& sharding,
   } else if (sharding.recipe && !setup.fine_tuning && (plain || ddp)) {
     load_to_device(scenario, as_loaded(dtypes, scenario.config, scenario.model), false);
   }
+}
+
+planner::Training training_of(const PytorchScenario& scenario, bool through_accelerate) {
+  const eager::TrainingSetup& setup = scenario.training.setup;
+  return {.length = scenario.job.seq,
+          .optimizer = scenario.job.optimizer,
+          .clip = scenario.job.clip,
+          .loop = setup.loop,
+          .session = setup.session,
+          .model = setup.model,
+          .through_accelerate = through_accelerate,
+          .fine_tuning = setup.fine_tuning,
+          .compiled = setup.compiled,
+          .float8 = setup.float8.recipe};
+}
+
+namespace {
+
+/// The place of a plan that a job names, as the plan weighs it.
+void take_place(PytorchScenario& scenario, const std::string& file,
+                const HardwareProfile& profile) {
+  const planner::Training training = training_of(scenario, true);
+  const CostModel costs(profile);
+  const Target native_target;
+  std::vector<std::string> assumed = std::move(scenario.training.assumed);
+  scenario.training =
+      planner::pytorch_training(planner::read_choice(file), {.model = scenario.model,
+                                                             .config = scenario.config,
+                                                             .training = training,
+                                                             .profile = profile,
+                                                             .costs = costs,
+                                                             .native_target = native_target});
+  scenario.training.assumed = std::move(assumed);
+}
+
+}  // namespace
+
+PytorchScenario scenario_of_one_run(const PytorchQuestion& question,
+                                    const HardwareProfile& profile) {
+  PytorchScenario scenario = resolve_pytorch_scenario(question);
+  if (question.sharding.choice)
+    take_place(scenario, *question.sharding.choice, profile);
+  else
+    place_loading(scenario, question.sharding, question.pytorch.fine_tuning);
+  planner::PytorchTraining& training = scenario.training;
+  training.allocator = allocator_settings(question.pytorch.allocator, training.assumed);
+  return scenario;
 }
 
 const Model& base_of(const PytorchScenario& scenario) {

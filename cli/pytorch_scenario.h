@@ -12,6 +12,7 @@
 #include "core/model/model.h"
 #include "core/native/job.h"
 #include "sim/hardware/hardware_profile.h"
+#include "sim/planner/choice.h"
 #include "sim/planner/pytorch_training.h"
 
 namespace shardscope {
@@ -52,6 +53,14 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& question);
 /// hparams/parser.py and model/adapter.py; ms-swift 4.6, model/utils.py (get_default_device_map).
 void place_loading(PytorchScenario& scenario, const ShardingOptions& sharding,
                    const FineTuningOptions& dtypes);
+
+/// The same of one run: a plan's place as the plan weighs it, else with place_loading; with the
+/// allocator's settings.
+PytorchScenario scenario_of_one_run(const PytorchQuestion& question,
+                                    const HardwareProfile& profile);
+
+/// What the planner's choices of the scenario's training have in common.
+planner::Training training_of(const PytorchScenario& scenario, bool through_accelerate);
 
 /// Of set-up, the first two steps and the steady one.
 Schedule schedule_of(const PytorchScenario& scenario);

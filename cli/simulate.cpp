@@ -36,11 +36,9 @@
 #include "core/format/atomic_file.h"
 #include "core/format/is_there.h"
 #include "core/native/pipeline_stages.h"
-#include "sim/cost/cost_model.h"
 #include "sim/megatron/prediction.h"
 #include "sim/planner/choice_json.h"
 #include "sim/planner/training_choice.h"
-#include "sim/planner/trial.h"
 #include "sim/prediction/outside_memory.h"
 
 namespace shardscope {
@@ -165,48 +163,17 @@ JobSettings settings_of(SimulateOptions& options) {
   return {options.job, options.sharding, options.pytorch, options.cluster};
 }
 
-/// The place of a plan that a job names, as the plan weighs it.
-void take_place(PytorchScenario& scenario, const std::string& file,
-                const HardwareProfile& profile) {
-  const eager::TrainingSetup& setup = scenario.training.setup;
-  const planner::Training training{.length = scenario.job.seq,
-                                   .optimizer = scenario.job.optimizer,
-                                   .clip = scenario.job.clip,
-                                   .loop = setup.loop,
-                                   .session = setup.session,
-                                   .model = setup.model,
-                                   .through_accelerate = true,
-                                   .fine_tuning = setup.fine_tuning,
-                                   .compiled = setup.compiled,
-                                   .float8 = setup.float8.recipe};
-  const CostModel costs(profile);
-  const Target native_target;
-  std::vector<std::string> assumed = std::move(scenario.training.assumed);
-  scenario.training =
-      planner::pytorch_training(planner::read_choice(file), {.model = scenario.model,
-                                                             .config = scenario.config,
-                                                             .training = training,
-                                                             .profile = profile,
-                                                             .costs = costs,
-                                                             .native_target = native_target});
-  scenario.training.assumed = std::move(assumed);
-}
-
 ExitCode run_pytorch(SimulateOptions& options) {
   const auto sequences = take_lengths(options.lengths, options.job);
   const HardwareChoice hardware = require_hardware(options.cluster, options.device_memory);
   const std::optional<Bytes> margin = margin_of(options.margin, hardware.profile.memory);
-  PytorchScenario scenario = resolve_pytorch_scenario({.job = options.job,
-                                                       .sharding = options.sharding,
-                                                       .pytorch = options.pytorch,
-                                                       .place = options.place,
-                                                       .gpu = gpu_of(hardware.profile)});
-  if (options.sharding.choice)
-    take_place(scenario, *options.sharding.choice, hardware.profile);
-  else
-    place_loading(scenario, options.sharding, options.pytorch.fine_tuning);
+  PytorchScenario scenario = scenario_of_one_run({.job = options.job,
+                                                  .sharding = options.sharding,
+                                                  .pytorch = options.pytorch,
+                                                  .place = options.place,
+                                                  .gpu = gpu_of(hardware.profile)},
+                                                 hardware.profile);
   planner::PytorchTraining& training = scenario.training;
-  training.allocator = allocator_settings(options.pytorch.allocator, training.assumed);
   if (sequences) planner::check_prompt(training.setup, scenario.model, *sequences);
   Prediction prediction = predict(scenario, hardware.profile);
   prediction.summary.margin = margin;

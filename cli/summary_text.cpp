@@ -134,7 +134,7 @@ std::string step_table(const Summary& summary, const Painter& painter) {
                {"allocated", Align::right},
                {"active", Align::right},
                {"reserved", Align::right},
-               {"reserved + outside", Align::right}});
+               {"reserved + CUDA context + NCCL", Align::right}});
   for (const StepSummary& step : summary.steps)
     table.row({step.label, rounded_text(step.time.span), rounded_text(step.memory.peak_allocated),
                rounded_text(step.memory.peak_active), rounded_text(step.memory.peak_reserved),
@@ -237,7 +237,7 @@ class ComparisonTable {
 
  private:
   std::vector<Column> columns() const {
-    std::vector<Column> result{{""}};
+    std::vector<Column> result{{"a steady step, rank 0"}};
     if (predicted_) result.push_back({"predicted", Align::right});
     if (profiled_) result.push_back({"profiled", Align::right});
     if (predicted_ && profiled_) result.push_back({"error", Align::right});
@@ -294,7 +294,11 @@ std::string comparison_text(const std::optional<Predicted<Summary>>& predicted,
     table.row("  " + std::string(word_for(category)),
               [category](const Summary& s) { return s.memory.at_peak[category]; });
   }
-  table.row("arena", [](const Summary& s) { return s.memory.arena; });
+  const auto has_arena = [](const auto& side) {
+    return side && side->value.memory.arena > Bytes{};
+  };
+  if (has_arena(predicted) || has_arena(profiled))
+    table.row("arena", [](const Summary& s) { return s.memory.arena; });
   return table.text(painter);
 }
 

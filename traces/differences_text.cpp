@@ -41,9 +41,15 @@ std::string signed_text(Duration time) {
   return time.ns < 0 ? "-" + rounded_text(Duration{-time.ns}) : "+" + rounded_text(time);
 }
 
+/// The row's figures are of all of these steps together.
+std::string time_title(std::size_t steps) {
+  return steps > 1 ? fmt::format("time of all {} steps", steps) : "time";
+}
+
 std::string ranks_text(const Differences& differences) {
-  std::vector<std::vector<std::string>> rows{
-      {"rank", "time", "compute", "exposed communication", "exposed copies", "idle"}};
+  std::vector<std::vector<std::string>> rows{{"rank", time_title(differences.steps.size()),
+                                              "compute", "exposed communication", "exposed copies",
+                                              "idle"}};
   for (const RankTime& rank : differences.ranks) {
     rows.push_back({fmt::to_string(rank.rank), rounded_text(rank.time.span),
                     rounded_text(rank.time.compute), rounded_text(rank.time.exposed_communication),

@@ -168,7 +168,7 @@ Json summary_json(const Summary& summary, std::string_view verb) {
   json["step_time_ns"] = time_or_null(summary.step_time);
   json["step_time_low_ns"] = time_or_null(summary.step_time_low);
   json["step_time_high_ns"] = time_or_null(summary.step_time_high);
-  const bool has_rate = !summary.out_of_memory;
+  const bool has_rate = !summary.out_of_memory && summary.tokens_per_s > 0;
   json["tokens_per_s"] = has_rate ? Json(summary.tokens_per_s) : Json(nullptr);
   json["tokens_per_s_per_device"] =
       has_rate ? Json(summary.tokens_per_s_per_device) : Json(nullptr);

@@ -47,6 +47,7 @@ struct Column {
   CellLook look = CellLook::plain;
   bool is_shown_at_first = true;
   bool is_signed = false;             ///< written with + or -
+  bool is_sentence = false;           ///< of texts: on several lines where there is room
   std::vector<double> numbers;        ///< in the quantity's base unit
   std::vector<std::string> words;     ///< of texts, ascending, each once
   std::vector<std::uint32_t> codes;   ///< of texts: index into `words`

@@ -15,7 +15,7 @@ struct Direction {
 constexpr std::array<Direction, 8> directions{
     {{1, 0}, {1, -1}, {1, 1}, {-1, 0}, {0, -1}, {0, 1}, {-1, -1}, {-1, 1}}};
 /// So many label heights away, at most.
-constexpr std::array<double, 2> distances{0, 0.7};
+constexpr std::array<double, 5> distances{0, 0.7, 1.5, 2.5, 4};
 
 PlaneRectangle beside(const LabelledPoint& point, Direction direction, double distance) {
   const double far = point.radius + gap + distance * point.height;
@@ -30,9 +30,10 @@ PlaneRectangle mark_of(const LabelledPoint& point) {
 
 }  // namespace
 
-std::vector<std::optional<PlaneRectangle>> label_places(const std::vector<LabelledPoint>& points,
-                                                        const PlaneRectangle& bounds) {
-  std::vector<PlaneRectangle> taken;
+std::vector<std::optional<PlaneRectangle>> label_places(
+    const std::vector<LabelledPoint>& points, const PlaneRectangle& bounds,
+    const std::vector<PlaneRectangle>& obstacles) {
+  std::vector<PlaneRectangle> taken = obstacles;
   for (const LabelledPoint& point : points) taken.push_back(mark_of(point));
   std::vector<std::optional<PlaneRectangle>> places(points.size());
   for (std::size_t i = 0; i < points.size(); ++i) {

@@ -27,8 +27,9 @@ struct LabelledPoint {
 };
 
 /// For each point its label's place within `bounds`, none where there is no room. Earlier points
-/// have the first choice. O(n^2).
-std::vector<std::optional<PlaneRectangle>> label_places(const std::vector<LabelledPoint>& points,
-                                                        const PlaneRectangle& bounds);
+/// have the first choice. Labels keep off `obstacles`. O(n (n + obstacles)).
+std::vector<std::optional<PlaneRectangle>> label_places(
+    const std::vector<LabelledPoint>& points, const PlaneRectangle& bounds,
+    const std::vector<PlaneRectangle>& obstacles = {});
 
 }  // namespace shardscope::gui

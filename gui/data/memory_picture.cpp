@@ -177,8 +177,8 @@ SourceClock source_clock(const Scenario& scenario, const MemorySource& source,
 MemorySideCurve memory_side_curve(const Scenario& scenario, const MemorySource& source,
                                   const MemoryPictureRequest& request) {
   const Side& side = *scenario.side(source.side);
-  MemorySideCurve curve{.source = source};
-  MemoryLevels levels = memory_levels(side, source);
+  MemorySideCurve curve{.source = source, .clock = memory_clock(scenario, source)};
+  MemoryLevels levels = memory_levels(side, source, curve.clock);
   const SourceClock clock = source_clock(scenario, source, request);
   for (MemoryLevel& level : levels.levels) level.begin += clock.shift;
   levels.end += clock.shift;

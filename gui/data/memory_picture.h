@@ -28,6 +28,7 @@ struct FailedRequestMark {
 /// One side's memory on the axis.
 struct MemorySideCurve {
   MemorySource source;
+  MemoryClock clock = MemoryClock::host;
   MemoryLevels levels;
   std::vector<double> begins;  ///< of the levels
   Extremes totals;             ///< of the bands that are shown

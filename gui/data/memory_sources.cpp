@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "gui/data/snapshot_levels.h"
 #include "traces/import/memory_activity.h"
@@ -44,11 +45,34 @@ std::optional<MemoryLevel> before_first(const Trace& trace) {
   return std::nullopt;
 }
 
-MemoryLevels levels_of(const Trace& trace) {
+/// Nothing before the compute that was asked for before it.
+void lay_on_device(const Trace& trace, MemoryLevels& levels) {
+  std::unordered_map<std::uint32_t, double> begins;
+  for (const Span& span : trace.spans)
+    if (span.operation && trace.tracks[span.track].stream == Stream::compute)
+      begins.try_emplace(span.operation.value, static_cast<double>(span.start.ns));
+  if (begins.empty()) return;
+  double last = levels.levels.front().begin;
+  for (MemoryLevel& level : levels.levels) {
+    const auto begin = level.operation ? begins.find(level.operation.value) : begins.end();
+    if (begin != begins.end()) last = std::max(last, begin->second);
+    level.begin = last;
+  }
+}
+
+/// A step whose operations the host issues before the device runs them.
+bool has_host(const Trace& trace) {
+  return std::ranges::any_of(trace.tracks,
+                             [](const Track& track) { return track.stream == Stream::host; });
+}
+
+MemoryLevels levels_of(const Trace& trace, MemoryClock clock) {
   MemoryLevels result;
   if (trace.memory.empty()) return result;
   if (auto first = before_first(trace)) result.levels.push_back(*first);
   for (const MemorySample& sample : trace.memory) result.levels.push_back(level_of(sample));
+  if (clock == MemoryClock::device && trace.kind == TraceKind::predicted && has_host(trace))
+    lay_on_device(trace, result);
   result.end = last_time(trace);
   return result;
 }
@@ -116,10 +140,22 @@ std::vector<MemorySource> memory_sources(const Side& side) {
   return sources;
 }
 
-MemoryLevels memory_levels(const Side& side, const MemorySource& source) {
+std::string_view name_of(MemoryClock clock) {
+  return clock == MemoryClock::host ? "host's clock" : "device's clock";
+}
+
+MemoryClock memory_clock(const Scenario& scenario, const MemorySource& source) {
+  if (source.kind != Kind::rank) return MemoryClock::host;
+  const bool is_profiled = source.side == SideKind::profiled;
+  const bool is_of_device =
+      is_profiled ? scenario.profiled->imported.empty() : !scenario.profiled.has_value();
+  return is_of_device ? MemoryClock::device : MemoryClock::host;
+}
+
+MemoryLevels memory_levels(const Side& side, const MemorySource& source, MemoryClock clock) {
   switch (source.kind) {
     case Kind::rank:
-      return levels_of(*side.ranks[source.index]);
+      return levels_of(*side.ranks[source.index], clock);
     case Kind::profiler_events:
       return profiler_levels(*side.imported[source.index],
                              static_cast<std::uint32_t>(source.device),

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gui/data/memory_bands.h"
@@ -36,9 +37,23 @@ struct MemorySource {
 
 std::vector<MemorySource> memory_sources(const Side& side);
 
+/// Whose clock stamps a memory curve. PyTorch allocates when the host issues an operation, which
+/// the device runs later.
+enum class MemoryClock : std::uint8_t { host, device };
+/// "host's clock", "device's clock"
+std::string_view name_of(MemoryClock clock);
+
+/// What is shown of a source. Samples that a run of our own took when operations ran are on the
+/// device's clock, and predicted ones are laid on it. All others are on that of the host, which
+/// asks for memory, and so are predicted ones beside them.
+MemoryClock memory_clock(const Scenario& scenario, const MemorySource& source);
+
 /// Times of a rank's sources are its trace's clock; of a snapshot or timeline without one, since
 /// its first event. What bands hold is allocated by tensors; of a snapshot active.
-MemoryLevels memory_levels(const Side& side, const MemorySource& source);
+/// `clock`: `device` lays predicted samples of the host on the begins of the compute that they are
+/// for, in their order.
+MemoryLevels memory_levels(const Side& side, const MemorySource& source,
+                           MemoryClock clock = MemoryClock::host);
 
 /// What it has beside bands: false where the levels' figures are 0 throughout.
 bool has_reserved(const MemoryLevels& levels);

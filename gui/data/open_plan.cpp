@@ -25,7 +25,36 @@ void add_rejected(const JsonValue& plan, std::string_view key, std::vector<Findi
          fmt::format("{}: {}", row.at("strategy").string(), row.at("why").string())});
 }
 
+/// 0: none is.
+std::size_t chosen_place(const JsonValue& plan) {
+  const std::optional<JsonValue> chosen = plan.find("chosen");
+  if (!chosen || !chosen->is_object()) return 0;
+  const std::optional<JsonValue> place = chosen->find("place");
+  return place && !place->is_null() ? static_cast<std::size_t>(place->integer(0)) : 0;
+}
+
+/// What `plan` says of the user's own file, which has no run folder.
+ScenarioPointer given_of(const JsonValue& plan, const fs::path& file) {
+  const std::optional<JsonValue> given = plan.find("given");
+  if (!given || !given->is_object()) return nullptr;
+  auto scenario = std::make_shared<Scenario>();
+  scenario->path = file;
+  scenario->predicted = Side{.kind = SideKind::predicted, .source = file};
+  scenario->predicted->summary = parse_summary(given->dump(), file.string());
+  scenario->label = label_of(*scenario->predicted->summary) + " (your file)";
+  scenario->findings.push_back(
+      {Severity::note, file.string(),
+       "has the figures of your file alone: `shardscope simulate -o` leaves its trace"});
+  return scenario;
+}
+
 }  // namespace
+
+ScenarioPointer with_place(const ScenarioPointer& run, const FoundPlace& place) {
+  auto named = std::make_shared<Scenario>(*run);
+  named->label += fmt::format(" (place {}{})", place.number, place.is_chosen ? ", chosen" : "");
+  return named;
+}
 
 std::optional<fs::path> plan_folder_of(const fs::path& path) {
   std::error_code ignored;
@@ -40,9 +69,10 @@ FoundPlan find_plan(const fs::path& folder) {
   const JsonValue plan = JsonValue::read_file(file);
   FoundPlan found;
   const std::vector<JsonValue> candidates = plan.at("candidates").elements();
+  const std::size_t chosen = chosen_place(plan);
   for (std::size_t place = 1; place <= candidates.size(); ++place)
     if (const fs::path run = folder / "places" / fmt::format("{}", place); is_run_folder(run))
-      found.places.push_back(run);
+      found.places.push_back({.run = run, .number = place, .is_chosen = place == chosen});
   if (found.places.empty() && candidates.empty())
     throw Error({.where = file.string(),
                  .what = "has no place: nothing fits",
@@ -51,6 +81,7 @@ FoundPlan find_plan(const fs::path& folder) {
     throw Error({.where = file.string(),
                  .what = fmt::format("has {} places, and no run folder of any", candidates.size()),
                  .way_out = "run `shardscope plan` with -o again, which leaves them in places/"});
+  found.given = given_of(plan, file);
   add_rejected(plan, "losers", found.findings);
   add_rejected(plan, "dropped", found.findings);
   return found;

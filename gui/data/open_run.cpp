@@ -46,7 +46,7 @@ void add_statistics(const ImportStatistics& counts, const fs::path& path,
   std::string derived;
   for (const auto& [reason, count] : counts.skipped) {
     if (reason == derived_event)
-      derived = fmt::format("; {} follow from these", grouped(count));
+      derived = fmt::format("; {} are derived, not stored", grouped(count));
     else
       findings.push_back({Severity::warning, path.string(),
                           fmt::format("{} events skipped: {}", grouped(count), reason)});
@@ -248,6 +248,46 @@ Side read_predicted(const RunFolder& folder, std::vector<Finding>& findings) {
   return side;
 }
 
+namespace {
+
+/// Throws Error where there is no summary.
+void name_run(Scenario& scenario) {
+  const RunFolder folder{scenario.path};
+  std::vector<Finding>& findings = scenario.findings;
+  const Summary* summary = scenario.summary();
+  if (summary == nullptr)
+    throw Error({.where = {},
+                 .what = findings.empty() ? scenario.path.string() + ": no summary"
+                                          : findings.front().what});
+  scenario.label = label_of(*summary);
+  if (is_there(folder.predicted_choice()))
+    try_to(findings, folder.predicted_choice(), [&] {
+      scenario.settings = planner::settings_text(planner::read_choice(folder.predicted_choice()));
+    });
+  if (is_there(folder.job()))
+    try_to(findings, folder.job(), [&] { add_words_of_job(folder, scenario.settings); });
+}
+
+}  // namespace
+
+ScenarioPointer open_figures(const fs::path& path) {
+  const RunFolder folder{path};
+  auto scenario = std::make_shared<Scenario>();
+  scenario->path = path;
+  scenario->is_being_read = true;
+  const auto read = [&](SideKind kind, const fs::path& source, const fs::path& summary) {
+    if (!is_there(summary)) return std::optional<Side>();
+    Side side{.kind = kind, .source = source};
+    side.summary = read_summary(summary);
+    return std::optional(side);
+  };
+  scenario->predicted =
+      read(SideKind::predicted, folder.root / "predicted", folder.predicted_summary());
+  scenario->profiled = read(SideKind::profiled, folder.root, folder.summary());
+  name_run(*scenario);
+  return scenario;
+}
+
 ScenarioPointer open_run(const fs::path& path, const OpenOptions& options) {
   const RunFolder folder{path};
   auto scenario = std::make_shared<Scenario>();
@@ -259,18 +299,7 @@ ScenarioPointer open_run(const fs::path& path, const OpenOptions& options) {
   if (is_there(folder.summary()))
     try_to(findings, folder.summary(),
            [&] { scenario->profiled = profiled_side(folder, findings, options); });
-  const Summary* summary = scenario->summary();
-  if (summary == nullptr)
-    throw Error(
-        {.where = {},
-         .what = findings.empty() ? path.string() + ": no summary" : findings.front().what});
-  scenario->label = label_of(*summary);
-  if (is_there(folder.predicted_choice()))
-    try_to(findings, folder.predicted_choice(), [&] {
-      scenario->settings = planner::settings_text(planner::read_choice(folder.predicted_choice()));
-    });
-  if (is_there(folder.job()))
-    try_to(findings, folder.job(), [&] { add_words_of_job(folder, scenario->settings); });
+  name_run(*scenario);
   return scenario;
 }
 

@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <future>
+#include <mutex>
 #include <optional>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "core/base/error.h"
@@ -115,13 +119,77 @@ Scenarios open_folder(const fs::path& folder, const OpenOptions& options) {
   return all.finish(std::move(found.findings));
 }
 
+void tell_figures(const FoundPlan& plan, const OpenOptions& options) {
+  if (!options.on_figures) return;
+  Scenarios figures;
+  try {
+    for (const FoundPlace& place : plan.places)
+      figures.push_back(with_place(open_figures(place.run), place));
+  } catch (const Error&) {
+    return;  // reading it whole says why
+  }
+  if (plan.given) figures.push_back(plan.given);
+  options.on_figures(figures);
+}
+
+struct ReadPlace {
+  ScenarioPointer run;  ///< null: not read
+  std::optional<Error> problem;
+};
+
+/// Traces are read side by side.
+std::vector<ReadPlace> read_places(const fs::path& folder, const FoundPlan& plan,
+                                   const OpenOptions& options) {
+  constexpr unsigned most_threads = 4;
+  const std::size_t count = plan.places.size();
+  std::vector<ReadPlace> read(count);
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;
+  std::size_t done = 0;
+  const auto tell = [&] {
+    if (options.on_progress)
+      options.on_progress(static_cast<double>(done) / static_cast<double>(count),
+                          fmt::format("{}: {} of {} places", folder.string(), done, count));
+  };
+  const auto work = [&] {
+    for (std::size_t i = next++; i < count && !options.stop.stop_requested(); i = next++) {
+      try {
+        read[i].run = open_run(plan.places[i].run, {.stop = options.stop});
+        measure_times(*read[i].run);
+      } catch (const Error& error) {
+        read[i].problem = error;
+      }
+      const std::lock_guard lock(mutex);
+      ++done;
+      tell();
+    }
+  };
+  tell();
+  std::vector<std::future<void>> others;
+  const std::size_t threads = std::clamp(std::thread::hardware_concurrency(), 1U, most_threads);
+  for (std::size_t i = 1; i < std::min(threads, count); ++i)
+    others.push_back(std::async(std::launch::async, work));
+  work();
+  for (std::future<void>& other : others) other.get();
+  return read;
+}
+
 /// Its places, the best first; strategies that are on none are findings of it.
 Scenarios open_plan(const fs::path& folder, const OpenOptions& options) {
   FoundPlan plan = find_plan(folder);
-  OneByOne all(options, plan.places.size());
-  for (const fs::path& place : plan.places)
-    all.open({}, [&](const OpenOptions& part) { return Scenarios{open_run(place, part)}; });
-  return all.finish(std::move(plan.findings));
+  tell_figures(plan, options);
+  const std::vector<ReadPlace> read = read_places(folder, plan, options);
+  const OpenOptions silent{.stop = options.stop};  // it is read already
+  OneByOne all(silent, read.size());
+  for (std::size_t i = 0; i < read.size(); ++i)
+    all.open({}, [&](const OpenOptions&) -> Scenarios {
+      if (read[i].problem) throw *read[i].problem;
+      if (!read[i].run) return {};
+      return {with_place(read[i].run, plan.places[i])};
+    });
+  Scenarios scenarios = all.finish(std::move(plan.findings));
+  if (plan.given) scenarios.push_back(plan.given);
+  return scenarios;
 }
 
 /// The run folder that a file of ours lies in: beside it or, of predicted/, above.

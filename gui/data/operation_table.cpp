@@ -245,7 +245,8 @@ void add_numbers(ColumnTable& table, const std::vector<OperationRow>& rows) {
              .about = "Read and written; of a collective its payload",
              .quantity = Quantity::bytes},
             [](const RunFigures& f) {
-              return f.facts == nullptr ? no_number : static_cast<double>(f.facts->bytes.count);
+              const bool is_known = f.facts != nullptr && f.facts->bytes > Bytes{};
+              return is_known ? static_cast<double>(f.facts->bytes.count) : no_number;
             });
 }
 

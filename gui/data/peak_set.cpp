@@ -16,7 +16,7 @@ std::optional<LiveSet> live_at_peak(const Scenario& scenario, SideKind kind, std
   if (sources.empty()) return std::nullopt;
   if (kind == SideKind::predicted && side->has_trace()) rank = predicted_place(scenario, rank);
   const MemorySource& source = sources[std::min(rank, sources.size() - 1)];
-  const MemoryLevels levels = memory_levels(*side, source);
+  const MemoryLevels levels = memory_levels(*side, source, memory_clock(scenario, source));
   double begin = -HUGE_VAL, end = levels.end;
   if (side->has_trace()) {
     const TimeWindow step = shown_step(*side->ranks[std::min(rank, side->ranks.size() - 1)]);

@@ -73,6 +73,8 @@ struct Scenario {
   std::optional<Side> predicted, profiled;
   std::optional<SideMatch> match;  ///< of an imported side that has a prediction
   std::vector<Finding> findings;
+  bool is_being_read =
+      false;  ///< only figures are there yet: traces follow in one of the same path
 
   const Side* side(SideKind kind) const;
   /// The profiled summary, else the predicted one; null without either.

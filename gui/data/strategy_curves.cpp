@@ -44,10 +44,11 @@ void add_bands(SideCurve& curve, const MemoryLevels& levels) {
 }
 
 /// Levels of the side's first source; what holds as the step begins stands at its begin.
-void add_memory(SideCurve& curve, const Side& side) {
+void add_memory(SideCurve& curve, const Scenario& scenario, const Side& side) {
   const std::vector<MemorySource> sources = memory_sources(side);
   if (sources.empty()) return;
-  const MemoryLevels levels = memory_levels(side, sources.front());
+  curve.clock = memory_clock(scenario, sources.front());
+  const MemoryLevels levels = memory_levels(side, sources.front(), curve.clock);
   const auto begin = static_cast<double>(curve.step.begin.ns);
   const auto end = static_cast<double>(curve.step.end.ns);
   for (std::size_t i = levels.at(begin).value_or(0); i < levels.levels.size(); ++i) {
@@ -78,7 +79,7 @@ std::optional<SideCurve> side_curve(const Scenario& scenario, const Side& side, 
   }
   curve.extent = {.begin = curve.map.axis_of(static_cast<double>(curve.step.begin.ns)),
                   .end = curve.map.axis_of(static_cast<double>(curve.step.end.ns))};
-  add_memory(curve, side);
+  add_memory(curve, scenario, side);
   return curve;
 }
 

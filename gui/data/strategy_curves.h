@@ -6,6 +6,7 @@
 
 #include "gui/data/coverage.h"
 #include "gui/data/memory_bands.h"
+#include "gui/data/memory_sources.h"
 #include "gui/data/scenario.h"
 #include "gui/data/time_map.h"
 #include "gui/data/time_range.h"
@@ -32,6 +33,7 @@ struct SideCurve {
   /// What is held at the highest level of each of `curve_parts` equal parts of `extent`; empty
   /// without memory.
   std::vector<BandBytes> bands;
+  MemoryClock clock = MemoryClock::host;  ///< of `memory`
   double peak_bytes = 0;
   double peak_axis = 0;  ///< when it is first reached
   Coverage coverage;     ///< empty where no device was recorded

@@ -46,7 +46,8 @@ SideFigures figures_of(const Summary& summary) {
   SideFigures figures{.ran_out = summary.out_of_memory.has_value(),
                       .step = summary.step_time,
                       .time = summary.time};
-  if (figures.ran_out) figures.needed = needed_memory(summary);
+  if (const Bytes needed = needed_memory(summary); needed > summary.memory.outside)
+    figures.needed = needed;
   const Duration band = summary.step_time_high - summary.step_time_low;
   if (summary.step_time.ns > 0)
     figures.spread_share =

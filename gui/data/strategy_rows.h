@@ -14,7 +14,7 @@ namespace shardscope::gui {
 /// The collectives of one step of one rank.
 struct StepTraffic {
   std::int64_t collectives = 0;
-  Bytes bytes;  ///< their payloads together
+  Bytes bytes;  ///< their payloads together; 0: the trace does not say
   bool operator==(const StepTraffic&) const = default;
 };
 
@@ -27,7 +27,7 @@ struct SideFigures {
   std::optional<Bytes> peak;  ///< allocated; none: no memory was recorded
   CategoryBytes at_peak;      ///< all 0 where categories are not known
   std::optional<Bytes> reserved, outside;
-  std::optional<Bytes> needed;  ///< with what was asked for when it ran out of memory
+  std::optional<Bytes> needed;  ///< `needed_memory` (traces/memory_fit.h): of the largest step
   std::optional<double> mfu_share;
   std::optional<double> tokens_per_s;
   std::optional<StepTraffic> traffic;
@@ -54,7 +54,7 @@ struct StrategyRow {
   /// Whether those are of a run that ran out of memory.
   bool ran_out() const { return figures() != nullptr && figures()->ran_out; }
   const SideFigures* figures(SideKind kind) const;
-  /// What the device has left at the peak of what is reserved, and outside; negative: lacks.
+  /// What the device has left of what the largest step needs; negative: lacks.
   std::optional<Bytes> margin() const;
 };
 

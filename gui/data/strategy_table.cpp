@@ -20,6 +20,10 @@ double share(Duration part, Duration whole) {
   return whole.ns > 0 ? number(part) / number(whole) : no_number;
 }
 
+bool says_bytes(const std::optional<StepTraffic>& traffic) {
+  return traffic && (traffic->bytes > Bytes{} || traffic->collectives == 0);
+}
+
 /// One figure of a side, and how its columns are called.
 struct Figure {
   const char* id;
@@ -48,13 +52,16 @@ constexpr Figure all_figures[] = {
     {"communication", "Communication", "Time in which a collective runs", Quantity::duration, false,
      false, [](const SideFigures& f) { return number_of_time(f, f.time.communication); }},
     {"traffic", "Collective bytes", "Payload of a step's collectives", Quantity::bytes, false,
-     false, [](const SideFigures& f) { return f.traffic ? number(f.traffic->bytes) : no_number; }},
+     false,
+     [](const SideFigures& f) {
+       return says_bytes(f.traffic) ? number(f.traffic->bytes) : no_number;
+     }},
     {"collectives", "Collectives", "Number of a step's collectives", Quantity::count, false, false,
      [](const SideFigures& f) {
        return f.traffic ? static_cast<double>(f.traffic->collectives) : no_number;
      }},
-    {"reserved", "Reserved", "Arena or segments held of the device", Quantity::bytes, false, true,
-     [](const SideFigures& f) { return number(f.reserved); }},
+    {"reserved", "Reserved", "Arena or segments held of the device in the shown step",
+     Quantity::bytes, false, true, [](const SideFigures& f) { return number(f.reserved); }},
     {"outside", "Outside", "Memory of the process that no arena or allocator holds",
      Quantity::bytes, false, false, [](const SideFigures& f) { return number(f.outside); }},
     {"mfu", "MFU", "Flops of the model over what the device could do", Quantity::share, false, true,
@@ -157,7 +164,7 @@ ColumnTable strategy_table(const std::vector<StrategyRow>& rows) {
   std::vector<std::string> labels, fits;
   for (const StrategyRow& row : rows) {
     labels.push_back(row.label);
-    const bool is_known = row.device_memory && row.figures() != nullptr;
+    const bool is_known = row.margin().has_value() || (row.device_memory && !row.fits);
     fits.push_back(!is_known ? "?" : row.fits ? "\u2713 fits" : "\u2717 too large");
   }
   Column name{.id = "strategy", .title = "Strategy", .about = "Scenario; the baseline has a star"};
@@ -165,13 +172,13 @@ ColumnTable strategy_table(const std::vector<StrategyRow>& rows) {
   Column word{.id = "fits", .title = "Fits", .about = "Whether the device's memory is enough"};
   set_texts(word, fits);
   table.columns = {std::move(name), std::move(word)};
-  table.columns.push_back(
-      column_of({.id = "margin",
-                 .title = "Margin",
-                 .about = "Device memory less what is reserved at the peak, and outside",
-                 .quantity = Quantity::bytes,
-                 .is_signed = true},
-                rows, [](const StrategyRow& row) { return number(row.margin()); }));
+  table.columns.push_back(column_of(
+      {.id = "margin",
+       .title = "Margin",
+       .about = "Device memory less what the largest step reserves, and what lies outside",
+       .quantity = Quantity::bytes,
+       .is_signed = true},
+      rows, [](const StrategyRow& row) { return number(row.margin()); }));
   for (const Figure& figure : all_figures) {
     add_figure(table, figure, rows);
     if (std::string_view(figure.id) != "peak") continue;

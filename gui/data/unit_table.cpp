@@ -56,12 +56,28 @@ class UnitRows {
   std::vector<UnitRow> rows_;
 };
 
+/// Traces of others may say of collectives alone what operation they are, and nothing of units.
+bool says_units(const Trace& trace) {
+  const FactsTable facts(trace);
+  const bool has_names = std::ranges::any_of(
+      trace.facts, [](const OperationFacts& operation) { return !operation.unit.empty(); });
+  return has_names || std::ranges::any_of(trace.spans, [&](const Span& span) {
+           return span.span_class == SpanClass::compute && facts.find(span.operation) != nullptr;
+         });
+}
+
 void add_trace(UnitRows& rows, const Trace& trace, Place place) {
-  for (const UnitAccounting& unit : account_by_unit(trace, shown_step(trace)))
-    rows.row(unit.unit).of[place] = {.compute = unit.compute,
-                                     .communication = unit.communication,
-                                     .exposed = unit.exposed_communication,
-                                     .bytes = unit.communication_bytes};
+  const bool has_units = says_units(trace);
+  for (const UnitAccounting& unit : account_by_unit(trace, shown_step(trace))) {
+    UnitFigures& figures = rows.row(unit.unit, has_units).of[place];
+    figures = {.compute = unit.compute,
+               .communication = unit.communication,
+               .exposed = unit.exposed_communication,
+               .bytes = unit.communication_bytes};
+    if (!has_units) figures.compute.reset();
+    if (unit.communication > Duration{} && unit.communication_bytes == Bytes{})
+      figures.bytes.reset();
+  }
 }
 
 /// Of matched operations only, so that both sides have the same ones.
@@ -204,7 +220,9 @@ RowTable rows_table(const std::vector<UnitRow>& rows, const std::vector<Head>& h
     if (row.has_name) target.unit = row.unit;
     result.targets.push_back(std::move(target));
   }
-  Column unit{.id = "unit", .title = "Unit", .about = "FSDP unit, DDP or ZeRO bucket"};
+  Column unit{.id = "unit",
+              .title = "Unit",
+              .about = "FSDP unit, DDP or ZeRO bucket; (no unit): the trace does not say"};
   set_texts(unit, names);
   result.table.columns.push_back(std::move(unit));
   for (const Figure& figure : all_figures) add_figure(result.table, figure, rows, heads, less);

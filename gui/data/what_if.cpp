@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <optional>
+#include <string_view>
 
 #include "core/base/error.h"
+#include "core/pytorch/runtimes/training/requested_setup.h"
 #include "core/schedule/samples.h"
 #include "gui/data/trace_times.h"
 #include "sim/engine/step_player.h"
@@ -46,7 +49,7 @@ class TrialOn {
  public:
   TrialOn(const HardwareProfile& machine, const WhatIfSettings& settings,
           const WhatIfInputs& inputs)
-      : training_(planner::training_of(inputs.job, machine)),
+      : training_(training_on(machine, inputs)),
         costs_(machine),
         target_(machine.device == inputs.machine.device ? inputs.target
                                                         : Target{.host = host_role(machine)}),
@@ -55,7 +58,8 @@ class TrialOn {
                 .training = training_,
                 .profile = machine,
                 .costs = costs_,
-                .native_target = target_} {
+                .native_target = target_,
+                .allocator = inputs.own ? inputs.own->training.allocator : AllocatorSettings()} {
     training_.length = settings.length;
   }
   TrialOn(const TrialOn&) = delete;
@@ -63,11 +67,58 @@ class TrialOn {
   const planner::TrialInputs& inputs() const { return inputs_; }
 
  private:
+  static planner::Training training_on(const HardwareProfile& machine, const WhatIfInputs& inputs) {
+    const planner::Training of_job = planner::training_of(inputs.job, machine);
+    if (!inputs.own) return of_job;
+    planner::Training training = inputs.own->shared;
+    training.session.compute_capability = of_job.session.compute_capability;
+    return training;
+  }
+
   planner::Training training_;
   CostModel costs_;
   Target target_;
   planner::TrialInputs inputs_;
 };
+
+/// The run's own training with these settings, where all that they change is its sizes, its
+/// checkpointing or the machine: units and the runtime's settings stay those of its file.
+std::optional<planner::PytorchTraining> own_training(const WhatIfSettings& settings,
+                                                     const HardwareProfile& machine,
+                                                     const WhatIfInputs& inputs) {
+  if (!inputs.own) return std::nullopt;
+  const planner::Choice& start = inputs.start.choice;
+  planner::Choice choice = settings.choice;
+  const bool checkpoints_otherwise = choice.checkpointing != start.checkpointing;
+  choice.batch = start.batch;
+  choice.micro_batches = start.micro_batches;
+  choice.reduces_every_micro_batch = start.reduces_every_micro_batch;
+  choice.checkpointing = start.checkpointing;
+  if (choice != start) return std::nullopt;
+  planner::PytorchTraining training = inputs.own->training;
+  eager::TrainingSetup& setup = training.setup;
+  if (checkpoints_otherwise) {
+    if (setup.fine_tuning) return std::nullopt;
+    setup.checkpointing = eager::checkpointing_of(inputs.model, settings.choice.checkpointing);
+  }
+  const bool accumulates_otherwise =
+      settings.choice.micro_batches != start.micro_batches ||
+      settings.choice.reduces_every_micro_batch != start.reduces_every_micro_batch;
+  if (accumulates_otherwise) {
+    setup.loop.micro_batches = settings.choice.micro_batches;
+    setup.loop.syncs_once = !settings.choice.reduces_every_micro_batch;
+  }
+  setup.loop.batch = settings.choice.batch;
+  setup.loop.length = settings.length;
+  if (!settings.cluster.empty())
+    setup.session.compute_capability =
+        planner::training_of(inputs.job, machine).session.compute_capability;
+  return training;
+}
+
+constexpr std::string_view units_of_planner =
+    "runtime, strategy, ranks, units, prefetch or offload changed: the prediction takes each block "
+    "as a unit, not the units of the run's file";
 
 /// Whether the scratch of all of its kernels is known: `train` knows it, the GUI has the run's.
 bool has_unmeasured_kernels(const Schedule& schedule, const WhatIfInputs& inputs) {
@@ -115,8 +166,19 @@ WhatIf::SchedulePointer WhatIf::record(const WhatIfSettings& settings,
     throw Error({.where = machine.name,
                  .what = "no machine of GPUs, which PyTorch's runtimes are predicted on",
                  .way_out = "choose one of the ready clusters as machine"});
+  if (const auto own = own_training(settings, machine, *inputs_))
+    return std::make_shared<const Schedule>(
+        planner::schedule_of(*own, inputs_->model, *inputs_->config));
   const TrialOn trial(machine, settings, *inputs_);
   return std::make_shared<const Schedule>(planner::schedule_of(settings.choice, trial.inputs()));
+}
+
+Prediction WhatIf::predict(const WhatIfSettings& settings, const HardwareProfile& machine,
+                           const Schedule& schedule, bool with_band) const {
+  if (const auto own = own_training(settings, machine, *inputs_))
+    return planner::predict(schedule, *own, inputs_->model, machine, with_band);
+  const TrialOn trial(machine, settings, *inputs_);
+  return planner::predict(schedule, settings.choice, trial.inputs(), with_band);
 }
 
 WhatIf::Found WhatIf::schedule_of(const WhatIfSettings& settings, const HardwareProfile& machine) {
@@ -149,9 +211,10 @@ WhatIfAnswer WhatIf::answer(const WhatIfSettings& settings, bool with_band,
     if (settings.choice.runtime == Runtime::native &&
         has_unmeasured_kernels(*found.schedule, *inputs_))
       answer.notes.emplace_back("scratch of matrix products that the run had not is not counted");
-    const TrialOn trial(profile, settings, *inputs_);
-    answer.scenario = scenario_of(
-        settings, planner::predict(*found.schedule, settings.choice, trial.inputs(), with_band));
+    answer.scenario = scenario_of(settings, predict(settings, profile, *found.schedule, with_band));
+    if (inputs_->own && inputs_->own->is_of_file && !own_training(settings, profile, *inputs_) &&
+        settings.choice.runtime != Runtime::native)
+      answer.notes.emplace_back(units_of_planner);
   } catch (const Error& error) {
     answer.refusal = error.what();
   }

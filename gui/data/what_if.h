@@ -67,6 +67,8 @@ class WhatIf {
   };
 
   Found schedule_of(const WhatIfSettings& settings, const HardwareProfile& machine);
+  Prediction predict(const WhatIfSettings& settings, const HardwareProfile& machine,
+                     const Schedule& schedule, bool with_band) const;
   SchedulePointer record(const WhatIfSettings& settings, const HardwareProfile& machine) const;
 
   WhatIfInputsPointer inputs_;

@@ -59,7 +59,8 @@ int blocks_per_unit(const Wrap& wrap, const Model& model, std::vector<std::strin
   if (wrap.policy == WrapPolicy::transformer || block == 0) return 1;
   const auto blocks = static_cast<int>(std::max<std::int64_t>(1, wrap.min_elements / block));
   if (wrap.min_elements != blocks * block)
-    notes.push_back(fmt::format("wrap {} is taken for units of {} blocks", text_of(wrap), blocks));
+    notes.push_back(fmt::format("wrap {} is taken for units of {} block{}", text_of(wrap), blocks,
+                                blocks == 1 ? "" : "s"));
   return blocks;
 }
 
@@ -90,13 +91,36 @@ class WhatIfInputsReader {
     inputs_->folder = scenario_.path;
     inputs_->job = read_job(required(folder.job()));
     inputs_->machine = read_hardware_profile(required(folder.hardware()));
-    read_model_of_job();
-    set_start();
+    if (has_training_of_its_own(folder)) {
+      take_own_training(folder);
+    } else {
+      read_model_of_job();
+      set_start();
+    }
     if (const Side* side = scenario_.side(SideKind::predicted)) read_prediction(*side);
     return inputs_;
   }
 
  private:
+  /// Under PyTorch, but for what torchtitan's loop and pipelines say otherwise.
+  bool has_training_of_its_own(const RunFolder& folder) const {
+    if (inputs_->machine.device != "cuda") return false;
+    if (parse_runtime(summary_.runtime, "runtime") == Runtime::native) return false;
+    if (!is_there(folder.predicted_choice())) return true;
+    const Choice kept = planner::read_choice(folder.predicted_choice());
+    return !kept.torchtitan && !planner::is_pipelined(kept);
+  }
+
+  void take_own_training(const RunFolder& folder) {
+    auto own = std::make_shared<RunTraining>(training_of_run(folder, inputs_->machine));
+    inputs_->job = own->job;
+    inputs_->model = own->model;
+    inputs_->config = own->config;
+    inputs_->start.choice = own->choice;
+    inputs_->start.length = own->training.setup.loop.length;
+    inputs_->own = std::move(own);
+  }
+
   void read_model_of_job() {
     const std::filesystem::path own = RunFolder{scenario_.path}.config();
     const std::filesystem::path path = is_there(own) ? own : inputs_->job.model;
@@ -128,29 +152,8 @@ class WhatIfInputsReader {
       choice.checkpointing = checkpointing_of(strategy.checkpointing, inputs_->notes);
       choice.reduces_every_micro_batch = strategy.reduce_every_micro_batch;
     } else {
-      set_pytorch_start(choice);
+      choice = planner::read_choice(required(RunFolder{scenario_.path}.predicted_choice()));
     }
-  }
-
-  /// Of folders without choice.json only what their summary says.
-  void set_pytorch_start(Choice& choice) {
-    const std::filesystem::path kept = RunFolder{scenario_.path}.predicted_choice();
-    if (is_there(kept)) {
-      choice = planner::read_choice(kept);
-      return;
-    }
-    const int node = std::max(
-        1, inputs_->machine.ranks_per_node > 0 ? inputs_->machine.ranks_per_node : summary_.world);
-    choice.mesh = {.shard = std::min(node, summary_.world)};
-    choice = on_ranks(choice, summary_.world);
-    choice.prefetch = choice.runtime == Runtime::deepspeed
-                          ? planner::usual_prefetch(choice.runtime, choice.sharding)
-                          : planner::prefetches_of(choice.runtime, choice.sharding, 1).front();
-    choice.reduces_every_micro_batch = choice.runtime != Runtime::deepspeed;
-    inputs_->notes.push_back(
-        fmt::format("the run folder does not say whether {} checkpoints, offloads or prefetches "
-                    "otherwise than usual: taken as usual",
-                    name_of(choice.runtime)));
   }
 
   void read_prediction(const Side& side) {

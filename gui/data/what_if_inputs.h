@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/run_training/run_training.h"
 #include "core/format/json_reader.h"
 #include "core/model/model.h"
 #include "core/native/job.h"
@@ -30,6 +31,9 @@ struct WhatIfInputs {
   WhatIfSettings start;               ///< the run's own settings
   std::optional<Duration> predicted;  ///< the run's own prediction of its step
   std::vector<std::string> notes;     ///< what had to be assumed, for people
+  /// Of PyTorch's runtimes: the run's training itself, which says more than a choice does. None of
+  /// torchtitan's.
+  std::shared_ptr<const RunTraining> own = {};
 };
 using WhatIfInputsPointer = std::shared_ptr<const WhatIfInputs>;
 

@@ -56,13 +56,10 @@ class CommandWriter {
   SimulateCommand write() {
     line_.arguments = {"shardscope", "simulate"};
     add("--job", place_.job.string());
-    if (choice_.runtime == Runtime::native)
-      add_native();
+    if (is_said_by_job())
+      add_what_differs();
     else
-      add_pytorch();
-    add("--batch", std::to_string(choice_.batch));
-    add("--seq", std::to_string(settings_.length));
-    add("--accumulate", std::to_string(choice_.micro_batches));
+      add_all();
     const bool by_name = !settings_.cluster.empty() && settings_.scales == MachineScales{};
     add("--cluster", by_name ? settings_.cluster : place_.hardware.string());
     return std::move(line_);
@@ -74,6 +71,39 @@ class CommandWriter {
     line_.arguments.push_back(std::move(value));
   }
   void leave(std::string what) { line_.unsaid.push_back(std::move(what)); }
+
+  /// Whether sizes alone differ from the run's job, or checkpointing where no file says it.
+  bool is_said_by_job() const {
+    if (place_.own == nullptr) return false;
+    const Choice& own = place_.own->choice;
+    Choice choice = choice_;
+    choice.batch = own.batch;
+    choice.micro_batches = own.micro_batches;
+    if (!place_.is_of_file) choice.checkpointing = own.checkpointing;
+    return choice == own;
+  }
+
+  void add_what_differs() {
+    const Choice& own = place_.own->choice;
+    if (choice_.checkpointing != own.checkpointing)
+      add("--checkpointing", planner::text_of(choice_.checkpointing));
+    if (choice_.batch != own.batch) add("--batch", std::to_string(choice_.batch));
+    if (settings_.length != place_.own->length) add("--seq", std::to_string(settings_.length));
+    if (choice_.micro_batches != own.micro_batches)
+      add("--accumulate", std::to_string(choice_.micro_batches));
+  }
+
+  void add_all() {
+    if (choice_.runtime == Runtime::native)
+      add_native();
+    else
+      add_pytorch();
+    if (place_.is_of_file && choice_.runtime != Runtime::native)
+      leave("what accelerate prepares: accelerate's or DeepSpeed's file");
+    add("--batch", std::to_string(choice_.batch));
+    add("--seq", std::to_string(settings_.length));
+    add("--accumulate", std::to_string(choice_.micro_batches));
+  }
 
   void add_place() {
     add("--strategy", std::string(name_of(choice_.sharding)));

@@ -37,6 +37,8 @@ struct CommandPlace {
   std::filesystem::path hardware;  ///< of the run, or of the figures that were turned
   const Job& run_job;
   const Model& model;
+  const WhatIfSettings* own = nullptr;  ///< of a run under PyTorch: what its job says itself
+  bool is_of_file = false;              ///< that job names a file, which says how it shards
 };
 
 struct SimulateCommand {

@@ -40,13 +40,17 @@ void add_recording(const Side& side, const Trace& trace, std::vector<Finding>& f
     findings.push_back({Severity::note, where, "recording: " + note});
 }
 
+std::string plural(std::int64_t count, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", grouped(count), count == 1 ? one : many);
+}
+
 void add_contents(const Side& side, const Trace& trace, std::vector<Finding>& findings) {
   findings.push_back(
       {Severity::note, side_of(side, trace),
-       fmt::format("{} spans on {} tracks, {} moments of memory, {} steps",
-                   grouped(static_cast<std::int64_t>(trace.spans.size())), trace.tracks.size(),
-                   grouped(static_cast<std::int64_t>(trace.memory.size())),
-                   step_windows(trace).size())});
+       fmt::format("{} on {}, {}, {}", plural(std::ssize(trace.spans), "span", "spans"),
+                   plural(std::ssize(trace.tracks), "track", "tracks"),
+                   plural(std::ssize(trace.memory), "memory sample", "memory samples"),
+                   plural(std::ssize(step_windows(trace)), "step", "steps"))});
 }
 
 void add_side(const Side& side, std::vector<Finding>& findings) {
@@ -100,10 +104,6 @@ void add_match(const RankMatch& match, std::vector<Finding>& findings) {
   for (const std::string& note : match.notes) findings.push_back({Severity::note, where, note});
 }
 
-std::string plural(std::int64_t count, std::string_view one, std::string_view many) {
-  return fmt::format("{} {}", grouped(count), count == 1 ? one : many);
-}
-
 }  // namespace
 
 std::vector<Finding> diagnosis_of(const Scenario& scenario) {
@@ -134,9 +134,9 @@ FindingCounts counts_of(const std::vector<Finding>& findings) {
 std::string summary_text(const std::vector<Finding>& findings) {
   const FindingCounts counts = counts_of(findings);
   if (findings.empty()) return "nothing is open";
-  std::string text = plural(counts.holding, "identity holds", "identities hold");
-  if (counts.broken > 0)
-    text += fmt::format(", {} {} not", grouped(counts.broken), counts.broken == 1 ? "does" : "do");
+  std::string text =
+      plural(counts.holding, "consistency check passed", "consistency checks passed");
+  if (counts.broken > 0) text += fmt::format(", {} failed", grouped(counts.broken));
   if (counts.errors > 0) text += "; " + plural(counts.errors, "error", "errors");
   if (counts.warnings > 0) text += "; " + plural(counts.warnings, "warning", "warnings");
   return text;

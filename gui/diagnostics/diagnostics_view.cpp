@@ -28,7 +28,7 @@ DiagnosticsView::DiagnosticsView(Workspace& workspace, QWidget* parent)
       filter_(new QLineEdit(this)),
       pane_(new TablePane(*model_, tr("Findings"), this)) {
   summary_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
-  summary_->setAccessibleName(tr("Which identities hold"));
+  summary_->setAccessibleName(tr("Which consistency checks passed"));
   QFont font = summary_->font();
   font.setBold(true);
   summary_->setFont(font);
@@ -36,6 +36,8 @@ DiagnosticsView::DiagnosticsView(Workspace& workspace, QWidget* parent)
   filter_->setAccessibleName(tr("Filter findings"));
   filter_->setClearButtonEnabled(true);
   pane_->horizontalHeader()->setStretchLastSection(true);
+  // What was found is a sentence, which wraps.
+  pane_->verticalHeader()->setDefaultSectionSize(2 * pane_->fontMetrics().height() + margin);
   auto* top = new QHBoxLayout;
   top->setContentsMargins(margin, margin, margin, 0);
   top->addWidget(summary_, 1);

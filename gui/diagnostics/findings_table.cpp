@@ -78,9 +78,9 @@ ColumnTable findings_table(const std::vector<Diagnosis>& diagnoses) {
   table.columns.push_back(
       text_column(rows, {.id = "where", .title = "Where", .about = "file, side or rank"},
                   [](const Row& row) { return row.finding->where; }));
-  table.columns.push_back(text_column(rows,
-                                      {.id = "what", .title = "What", .about = "what was found"},
-                                      [](const Row& row) { return row.finding->what; }));
+  table.columns.push_back(text_column(
+      rows, {.id = "what", .title = "What", .about = "what was found", .is_sentence = true},
+      [](const Row& row) { return row.finding->what; }));
   set_units(table);
   return table;
 }

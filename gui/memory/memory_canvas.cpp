@@ -275,6 +275,9 @@ void MemoryCanvas::draw_layer(QPainter& painter, QSize size, double pixels) {
                         "was profiled with profile_memory=True"));
     return;
   }
+  painter.setPen(theme.faint_ink);
+  painter.drawText(QRectF(0, 0, label_width() - 6, axis_height), Qt::AlignRight | Qt::AlignTop,
+                   text_of(name_of(curve()->clock)));
   MemoryPainter pen(painter, theme);
   const Bytes highest = highest_shown(*picture_, look_);
   const double line = layout.strip.height() / 2;

@@ -7,11 +7,15 @@
 #include <cmath>
 
 #include "gui/base/text.h"
+#include "gui/data/envelope.h"
 #include "gui/data/limit_labels.h"
 #include "gui/memory/bytes_text.h"
 
 namespace shardscope::gui {
 namespace {
+
+/// Valleys of up to twice as many columns are left out of lines, whose strokes would fill them.
+constexpr std::size_t closed_columns = 2;
 
 /// Bands lie one on the other: the lower and upper edge of one at a level.
 struct BandEdges {
@@ -173,9 +177,12 @@ void MemoryPainter::draw_steps(const MemoryPlot& plot, const std::vector<BandCol
   };
   std::vector<Step> steps;
   std::size_t reached = columns.size();
+  std::vector<std::optional<double>> heights(columns.size());
+  for (std::size_t i = 0; i < columns.size(); ++i)
+    if (!columns[i].empty()) heights[i] = -plot.snapped(plot.y_of(height(columns[i].highest)));
+  heights = upper_envelope(heights, closed_columns);
   const auto y_of = [&](std::size_t i) -> std::optional<double> {
-    if (columns[i].empty()) return std::nullopt;
-    return plot.snapped(plot.y_of(height(columns[i].highest)));
+    return heights[i] ? std::optional(-*heights[i]) : std::nullopt;
   };
   for_each_run(columns.size(), y_of, [&](std::size_t first, std::size_t last, double y) {
     steps.push_back({plot.x_of_column(first), plot.x_of_column(last), y, first == reached});

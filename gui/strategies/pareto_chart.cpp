@@ -161,7 +161,7 @@ void ParetoChart::draw_capacity(QPainter& painter, const Axes& axes) const {
   }
 }
 
-void ParetoChart::draw_front(QPainter& painter, const Axes& axes) const {
+QPolygonF ParetoChart::front_line(const Axes& axes) const {
   std::vector<QPointF> points;
   for (std::size_t i = 0; i < rows_.size(); ++i)
     if (front_[i]) points.push_back(*axes.at(rows_[i].figures()));
@@ -173,11 +173,15 @@ void ParetoChart::draw_front(QPainter& painter, const Axes& axes) const {
     if (!line.isEmpty()) line << QPointF(point.x(), line.last().y());
     line << point;
   }
+  return line;
+}
+
+void ParetoChart::draw_front(QPainter& painter, const Axes& axes) const {
   QColor colour = theme_of(*this).accent;
   colour.setAlpha(150);
   painter.setPen(QPen(colour, 2));
   painter.setBrush(Qt::NoBrush);
-  painter.drawPolyline(line);
+  painter.drawPolyline(front_line(axes));
 }
 
 void ParetoChart::draw_points(QPainter& painter, const Axes& axes) const {
@@ -236,10 +240,25 @@ void ParetoChart::draw_labels(QPainter& painter, const Axes& axes) const {
                       .height = static_cast<double>(metrics.height())});
   }
   const QRectF room = axes.plot.adjusted(2, 2, -2, -2);
-  const auto places = label_places(points, {room.left(), room.top(), room.width(), room.height()});
+  // The front's line is of level and upright pieces.
+  std::vector<PlaneRectangle> obstacles;
+  const QPolygonF line = front_line(axes);
+  for (qsizetype i = 1; i < line.size(); ++i) {
+    const QRectF piece = QRectF(line[i - 1], line[i]).normalized().adjusted(-1, -1, 1, 1);
+    obstacles.push_back({piece.left(), piece.top(), piece.width(), piece.height()});
+  }
+  const auto places =
+      label_places(points, {room.left(), room.top(), room.width(), room.height()}, obstacles);
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (!places[i]) continue;
     const QRectF box(places[i]->left, places[i]->top, places[i]->width, places[i]->height);
+    const QPointF point(points[i].x, points[i].y);
+    const QPointF near(std::clamp(point.x(), box.left(), box.right()),
+                       std::clamp(point.y(), box.top(), box.bottom()));
+    painter.setPen(QPen(theme.faint_ink, 1));
+    const QLineF leader(point, near);
+    if (leader.length() > points[i].radius + box.height())
+      painter.drawLine(leader.pointAt(points[i].radius / leader.length()), near);
     QColor halo = theme.background;
     halo.setAlpha(200);
     painter.fillRect(box, halo);
@@ -258,8 +277,10 @@ void ParetoChart::draw(QPainter& painter, QSize size) const {
   });
   if (is_empty) {
     painter.setPen(theme.faint_ink);
-    painter.drawText(QRect(QPoint(), size), Qt::AlignCenter | Qt::TextWordWrap,
-                     tr("No memory was recorded"));
+    painter.drawText(
+        QRect(QPoint(), size), Qt::AlignCenter | Qt::TextWordWrap,
+        tr("No memory was recorded. Profile with profile_memory=True, or open a memory "
+           "snapshot beside the trace."));
     return;
   }
   painter.setRenderHint(QPainter::Antialiasing);

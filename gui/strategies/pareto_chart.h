@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QPointF>
+#include <QPolygonF>
 #include <QRectF>
 #include <QWidget>
 #include <optional>
@@ -49,6 +50,7 @@ class ParetoChart : public QWidget {
   Axes axes_for(QSize size) const;
   void draw_axes(QPainter& painter, const Axes& axes) const;
   void draw_capacity(QPainter& painter, const Axes& axes) const;
+  QPolygonF front_line(const Axes& axes) const;
   void draw_front(QPainter& painter, const Axes& axes) const;
   void draw_points(QPainter& painter, const Axes& axes) const;
   void draw_labels(QPainter& painter, const Axes& axes) const;

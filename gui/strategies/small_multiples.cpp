@@ -10,12 +10,14 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "gui/base/spoken.h"
 #include "gui/base/text.h"
 #include "gui/base/theme.h"
 #include "gui/data/column_table.h"
+#include "gui/data/envelope.h"
 #include "gui/data/round_ticks.h"
 #include "gui/data/time_ticks.h"
 
@@ -28,6 +30,8 @@ constexpr int legend_line = 20;
 constexpr int legend_height = 2 * legend_line + 4;
 constexpr double title_height = 20, ribbon_height = 13, gap = 3;
 constexpr double axis_width = 64, axis_height = 16;
+/// Valleys of up to twice as many pixels are left out of the outline, which would fill them.
+constexpr std::size_t closed_pixels = 2;
 
 QString text(const std::string& from) { return QString::fromStdString(from); }
 
@@ -150,6 +154,16 @@ QRectF SmallMultiples::plot(const QRectF& cell) const {
   return cell.adjusted(axis_width, title_height, -12, -6 - axis_height);
 }
 
+QString SmallMultiples::clocks_text() const {
+  std::set<MemoryClock> clocks;
+  for (const Multiple& multiple : multiples_)
+    for (const SideCurve& side : *multiple.sides)
+      if (!side.memory.empty()) clocks.insert(side.clock);
+  QStringList names;
+  for (const MemoryClock clock : clocks) names << text_of(name_of(clock));
+  return names.join(tr(" or "));
+}
+
 void SmallMultiples::draw_legend(QPainter& painter) const {
   const Theme& theme = theme_of(*this);
   const QFontMetrics metrics = painter.fontMetrics();
@@ -168,7 +182,8 @@ void SmallMultiples::draw_legend(QPainter& painter) const {
     painter.drawRect(box);
     x += 18;
   };
-  word(tr("Memory:"));
+  const bool has_memory = held_.any();
+  word(has_memory ? tr("Memory, %1:").arg(clocks_text()) : tr("Memory: none was recorded"));
   for (std::size_t band = 0; band < memory_band_count; ++band) {
     if (!held_[band]) continue;
     sample(theme.of_band(band), true, false);
@@ -206,7 +221,9 @@ void SmallMultiples::draw_axes(QPainter& painter, const QRectF& memory, const QR
                      Qt::AlignRight | Qt::AlignVCenter,
                      QStringLiteral("%1 %2").arg(tick, 0, 'g', 4).arg(text(unit.name)));
   }
-  const int across = std::max(1, static_cast<int>(memory.width() / 90));
+  // Steps of ticks are rounded up, so that there may be half as many as wanted.
+  const int across = std::max(4, static_cast<int>(memory.width() / 70));
+  double labelled = memory.left() - axis_width;
   for (const TimeTicks::Tick& tick : time_ticks(scale.shown, across).ticks) {
     const double x =
         memory.left() + (tick.time - scale.shown.begin) / scale.shown.length() * memory.width();
@@ -215,7 +232,8 @@ void SmallMultiples::draw_axes(QPainter& painter, const QRectF& memory, const QR
     painter.setPen(theme.faint_ink);
     const QString label = text(tick.label);
     const double width = painter.fontMetrics().horizontalAdvance(label) + 4;
-    if (x + width / 2 > all.right() + 12) continue;
+    if (x + width / 2 > all.right() + 12 || x - width / 2 < labelled) continue;
+    labelled = x + width / 2;
     painter.drawText(QRectF(x - width / 2, all.bottom() + 2, width, axis_height),
                      Qt::AlignHCenter | Qt::AlignTop, label);
   }
@@ -251,7 +269,7 @@ void SmallMultiples::draw_outline(QPainter& painter, const QRectF& room, const S
                                   const Scale& scale) const {
   const Theme& theme = theme_of(*this);
   const int pixels = static_cast<int>(room.width());
-  const auto most = memory_pixels(side, scale.shown, pixels);
+  const auto most = upper_envelope(memory_pixels(side, scale.shown, pixels), closed_pixels);
   QPolygonF outline;
   const auto add = [&](int pixel, double bytes) {
     const double y = room.bottom() - bytes / scale.most_bytes * room.height();
@@ -333,18 +351,28 @@ void SmallMultiples::draw_multiple(QPainter& painter, const QRectF& cell, const 
   painter.setPen(theme.ink);
   const QString title =
       is_marked ? multiple.marks + QLatin1Char(' ') + multiple.label : multiple.label;
-  painter.drawText(QRectF(cell.left() + 10, cell.top() + 3, cell.width() - 20, title_height),
-                   Qt::AlignLeft | Qt::AlignTop,
-                   painter.fontMetrics().elidedText(title, Qt::ElideMiddle,
-                                                    static_cast<int>(cell.width()) - 20));
+  painter.drawText(
+      QRectF(cell.left() + 10, cell.top() + 3, cell.width() - 20, title_height),
+      Qt::AlignLeft | Qt::AlignTop,
+      painter.fontMetrics().elidedText(title, Qt::ElideRight, static_cast<int>(cell.width()) - 20));
   const QRectF all = plot(cell);
   const std::vector<SideCurve>& sides = *multiple.sides;
   if (sides.empty()) {
     painter.setPen(theme.faint_ink);
-    painter.drawText(all, Qt::AlignCenter, tr("no trace"));
+    painter.drawText(all, Qt::AlignCenter,
+                     multiple.is_being_read ? tr("reading...") : tr("no trace"));
     return;
   }
   const QRectF memory = all.adjusted(0, 10, 0, -2 * (ribbon_height + gap));
+  const bool has_memory =
+      std::ranges::any_of(sides, [](const SideCurve& side) { return !side.memory.empty(); });
+  if (!has_memory) {
+    painter.setPen(theme.faint_ink);
+    painter.drawText(
+        memory, Qt::AlignCenter | Qt::TextWordWrap,
+        tr("No memory in this trace.\nProfile with profile_memory=True, or open a memory "
+           "snapshot beside it."));
+  }
   const Scale& scale = scale_of(multiple);
   painter.setRenderHint(QPainter::Antialiasing, false);
   draw_axes(painter, memory, all, scale);

@@ -19,6 +19,7 @@ struct Multiple {
   QString marks;                                        ///< "A", "B", the star
   std::shared_ptr<const std::vector<SideCurve>> sides;  ///< never null
   bool is_tried = false;                                ///< a What-if, which is dashed
+  bool is_being_read = false;                           ///< its traces are still to come
 };
 
 /// Memory by category over time, with its axes: predicted is an outline over the profiled bands, or
@@ -71,6 +72,7 @@ class SmallMultiples : public QWidget {
   QRectF plot(const QRectF& cell) const;
   std::optional<std::size_t> row_at(QPointF at) const;
   void draw_legend(QPainter& painter) const;
+  QString clocks_text() const;  ///< those of what is drawn
   void draw_axes(QPainter& painter, const QRectF& memory, const QRectF& all,
                  const Scale& scale) const;
   void draw_bands(QPainter& painter, const QRectF& room, const SideCurve& side, const Scale& scale,

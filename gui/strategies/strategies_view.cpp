@@ -187,7 +187,8 @@ void StrategiesView::read_curves() {
           drawn.first.push_back({.label = QString::fromStdString(scenario->label),
                                  .marks = {},
                                  .sides = curve,
-                                 .is_tried = is_tried});
+                                 .is_tried = is_tried,
+                                 .is_being_read = scenario->is_being_read});
         }
         return drawn;
       },

@@ -82,6 +82,19 @@ void draw_bands(QPainter& painter, QRectF cell, const Column& column, const Cate
     painter.drawRect(QRectF(room.left(), room.top(), left - room.left(), room.height()));
 }
 
+/// Its end is left out where it has more lines than the cell.
+void draw_sentence(QPainter& painter, QRectF room, const QString& text) {
+  const QFontMetricsF metrics(painter.font());
+  const int flags = Qt::AlignLeft | Qt::AlignVCenter | Qt::TextWordWrap;
+  if (metrics.boundingRect(room, flags, text).height() <= room.height())
+    return painter.drawText(room, flags, text);
+  const double lines = std::max(1.0, std::floor(room.height() / metrics.lineSpacing()));
+  // Lines end at words, so that they are not filled whole.
+  constexpr double filled = 0.9;
+  painter.drawText(room, flags,
+                   metrics.elidedText(text, Qt::ElideRight, filled * lines * room.width()));
+}
+
 }  // namespace
 
 CellDelegate::CellDelegate(const ColumnTableModel& model, QObject* parent)
@@ -109,12 +122,17 @@ void CellDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option,
     painter->setPen(theme.ink);
     const auto alignment = Qt::AlignVCenter | (column.is_text() ? Qt::AlignLeft : Qt::AlignRight);
     const QRectF room = cell.adjusted(margin, 0, -margin, 0);
-    const QString whole = index.data(Qt::DisplayRole).toString();
+    const bool is_unknown = !column.is_text() && std::isnan(column.numbers[row]);
+    if (is_unknown) painter->setPen(theme.faint_ink);
+    const QString whole = is_unknown ? QStringLiteral("-") : index.data(Qt::DisplayRole).toString();
     const bool is_dashed = column.look == CellLook::predicted;
     if (is_dashed) clear_behind(*painter, room, alignment, whole, option, theme);
-    painter->drawText(room, static_cast<int>(alignment),
-                      elided_name(whole, text_of(column.common), option.fontMetrics,
-                                  static_cast<int>(room.width())));
+    if (column.is_sentence)
+      draw_sentence(*painter, room, whole);
+    else
+      painter->drawText(room, static_cast<int>(alignment),
+                        elided_name(whole, text_of(column.common), option.fontMetrics,
+                                    static_cast<int>(room.width())));
     if (shows_changes_) draw_change(*painter, index, option, theme);
   }
   if (index.column() == 0) draw_marks(*painter, cell, index, theme);

@@ -42,11 +42,11 @@ QString memory_help(const MemoryTrack& track, double time) {
   const MemoryLevel* level = level_at(track, time);
   const QString heading =
       QStringLiteral("<b>%1 memory, %2</b><br>")
-          .arg(text_of(name_of(track.side)), text_of(name_of(track.clock)).toHtmlEscaped());
-  const QString why = track.clock == MemoryClock::host
+          .arg(text_of(name_of(track.side)), text_of(name_of(track.curve.clock)).toHtmlEscaped());
+  const QString why = track.curve.clock == MemoryClock::host
                           ? tr("Memory is asked for when the host issues an operation; the device "
                                "runs it later.")
-                          : tr("Taken when the device runs the operation.");
+                          : tr("As of when the device runs the operation.");
   if (level == nullptr) return heading + why;
   const auto line = [](const QString& what, Bytes bytes) {
     return QStringLiteral("%1: %2<br>").arg(what, text_of(rounded_text(bytes)));

@@ -6,16 +6,6 @@
 
 namespace shardscope::gui {
 
-std::string_view name_of(MemoryClock clock) {
-  return clock == MemoryClock::host ? "host's clock" : "device's clock";
-}
-
-MemoryClock memory_clock(const Side& side, const MemorySource& source) {
-  const bool is_of_our_run = source.kind == MemorySource::Kind::rank && side.imported.empty() &&
-                             side.kind == SideKind::profiled;
-  return is_of_our_run ? MemoryClock::device : MemoryClock::host;
-}
-
 MemoryTrackPointer memory_track(const ScenarioPointer& scenario, SideKind kind, std::size_t rank,
                                 const MemoryPictureRequest& axis,
                                 std::span<const MemoryTrackPointer> known) {
@@ -34,7 +24,6 @@ MemoryTrackPointer memory_track(const ScenarioPointer& scenario, SideKind kind, 
   MemoryTrack track{.scenario = scenario,
                     .side = kind,
                     .rank = rank,
-                    .clock = memory_clock(side, *source),
                     .curve = memory_side_curve(*scenario, *source, axis),
                     .highest = {},
                     .axis = axis};

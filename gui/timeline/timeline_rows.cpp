@@ -79,8 +79,8 @@ class Layout {
     push({.kind = RowKind::memory,
           .key = fmt::format("{}/memory/{}", key_, name_of(side)),
           .label = "memory",
-          .detail =
-              fmt::format("{}, to {}", name_of(track->clock), rounded_text(block.highest_memory())),
+          .detail = fmt::format("{}, to {}", name_of(track->curve.clock),
+                                rounded_text(block.highest_memory())),
           .source = block.of(side).value_or(0),
           .side = side,
           .depth = 1},

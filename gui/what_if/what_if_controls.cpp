@@ -123,10 +123,12 @@ QComboBox* WhatIfControls::add_choices(QFormLayout& form, const QString& words,
 }
 
 QSpinBox* WhatIfControls::add_number(QFormLayout& form, const QString& words, int largest,
-                                     const QString& suffix) {
+                                     const QString& one, const QString& many) {
   auto* box = new QSpinBox;
   box->setRange(1, largest);
-  box->setSuffix(suffix);
+  const auto name = [box, one, many](int value) { box->setSuffix(value == 1 ? one : many); };
+  name(box->value());
+  connect(box, &QSpinBox::valueChanged, box, name);
   box->setAccessibleName(words);
   box->setStepType(QAbstractSpinBox::DefaultStepType);
   box->setKeyboardTracking(false);
@@ -141,10 +143,11 @@ void WhatIfControls::make_strategy(QFormLayout& form) {
   add_names(*runtime_, runtimes);
   sharding_ = add_choices(form, tr("Strategy"), QStringLiteral("strategy"));
   add_names(*sharding_, shardings);
-  ranks_ = add_number(form, tr("Ranks"), largest_world, {});
+  ranks_ = add_number(form, tr("Ranks"), largest_world, {}, {});
   ranks_->setObjectName(QStringLiteral("ranks"));
   mesh_ = add_choices(form, tr("Mesh"), QStringLiteral("mesh"));
-  blocks_ = add_number(form, tr("Wrapping"), largest_unit, tr(" blocks per unit"));
+  blocks_ =
+      add_number(form, tr("Wrapping"), largest_unit, tr(" block per unit"), tr(" blocks per unit"));
   blocks_->setObjectName(QStringLiteral("blocks"));
   blocks_->setMinimum(0);
   blocks_->setSpecialValueText(tr("the whole model is one unit"));
@@ -158,11 +161,12 @@ void WhatIfControls::make_strategy(QFormLayout& form) {
 
 void WhatIfControls::make_workload(QFormLayout& form) {
   add_heading(form, tr("Workload"));
-  batch_ = add_number(form, tr("Micro-batch"), largest_batch, tr(" sequences"));
+  batch_ = add_number(form, tr("Micro-batch"), largest_batch, tr(" sequence"), tr(" sequences"));
   batch_->setObjectName(QStringLiteral("batch"));
-  micro_batches_ = add_number(form, tr("Micro-batches"), largest_batch, tr(" a step"));
+  micro_batches_ =
+      add_number(form, tr("Micro-batches"), largest_batch, tr(" a step"), tr(" a step"));
   micro_batches_->setObjectName(QStringLiteral("micro_batches"));
-  length_ = add_number(form, tr("Sequence"), largest_length, tr(" tokens"));
+  length_ = add_number(form, tr("Sequence"), largest_length, tr(" token"), tr(" tokens"));
   length_->setObjectName(QStringLiteral("length"));
   reductions_ = add_choices(form, tr("Gradients"), QStringLiteral("reductions"));
   reductions_->addItems({tr("reduced once a step"), tr("reduced every micro-batch")});

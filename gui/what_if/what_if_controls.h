@@ -34,7 +34,8 @@ class WhatIfControls : public QScrollArea {
   void make_workload(QFormLayout& form);
   void make_machine(QFormLayout& form);
   QComboBox* add_choices(QFormLayout& form, const QString& text, const QString& name);
-  QSpinBox* add_number(QFormLayout& form, const QString& text, int largest, const QString& suffix);
+  QSpinBox* add_number(QFormLayout& form, const QString& text, int largest, const QString& one,
+                       const QString& many);
   /// From the widgets, what one changes in others included.
   void read(const QObject* changed_one);
   void fill();

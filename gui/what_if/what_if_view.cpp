@@ -345,7 +345,9 @@ void WhatIfView::show_command() {
                             .hardware = turned ? std::filesystem::path("hardware.json")
                                                : inputs.folder / "hardware.json",
                             .run_job = inputs.job,
-                            .model = inputs.model});
+                            .model = inputs.model,
+                            .own = inputs.own ? &inputs.start : nullptr,
+                            .is_of_file = inputs.own && inputs.own->is_of_file});
     command_->setText(QString::fromStdString(command.text()));
     command_->setCursorPosition(0);
     for (const std::string& what : command.unsaid)

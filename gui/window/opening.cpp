@@ -47,7 +47,12 @@ void Opening::open(const std::filesystem::path& path, const Read& read) {
         if (here) here->show_progress(*file, share, text);
       });
     };
-    return result_of(path, read, {.stop = stop, .on_progress = tell});
+    const auto show = [&](const std::vector<ScenarioPointer>& figures) {
+      tasks.post([here, file, stop, figures] {
+        if (here && !stop.stop_requested()) here->show_figures(file, figures);
+      });
+    };
+    return result_of(path, read, {.stop = stop, .on_progress = tell, .on_figures = show});
   };
   const auto done = [this, file, path](const Result& result) {
     file->share = 1;
@@ -84,6 +89,12 @@ void Opening::show_progress(File& file, double share, const QString& what) {
   file.share = std::clamp(share, 0.0, 1.0);
   file.what = what;
   Q_EMIT progressed();
+}
+
+void Opening::show_figures(const FilePointer& file, const std::vector<ScenarioPointer>& figures) {
+  // What was asked for before comes first.
+  if (files_.empty() || files_.front() != file) return;
+  for (const ScenarioPointer& scenario : figures) workspace_.add(scenario);
 }
 
 void Opening::deliver_in_order() {

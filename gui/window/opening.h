@@ -46,6 +46,7 @@ class Opening : public QObject {
   };
   using FilePointer = std::shared_ptr<File>;
   void show_progress(File& file, double share, const QString& what);
+  void show_figures(const FilePointer& file, const std::vector<ScenarioPointer>& figures);
   /// What is read, in the order in which it was asked for: which file is read faster than which
   /// does not change what views show.
   void deliver_in_order();

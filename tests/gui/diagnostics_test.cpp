@@ -57,7 +57,7 @@ TEST_F(Diagnostics, AreFilteredByWordsAndColumns) {
 TEST_F(Diagnostics, SayHowManyIdentitiesHoldAndAreCopiedWhole) {
   open(shardscope::testing::small_scenario("one"));
   const QString summary = view_.findChild<QLabel*>()->text();
-  EXPECT_TRUE(summary.contains(QStringLiteral("identities hold; 1 warning")))
+  EXPECT_TRUE(summary.contains(QStringLiteral("consistency checks passed; 1 warning")))
       << summary.toStdString();
   const Command* copy = command(QStringLiteral("Copy all findings as text"));
   ASSERT_NE(copy, nullptr);

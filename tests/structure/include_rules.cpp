@@ -50,8 +50,8 @@ const std::vector<RoomRule>& room_rules() {
       {"backend",
        {"backend", "traces", "core/native", "core/schedule", "core/model", "core/format",
         "core/base"}},
-      {"gui", {"gui", "core", "traces", "sim"}},
-      {"cli", {"cli", "core", "traces", "sim", "backend", "gui"}},
+      {"gui", {"gui", "core", "traces", "sim", "cli/run_training"}},
+      {"cli", {"cli", "core", "traces", "sim", "backend"}},
       {"tests", {"tests", "core", "traces", "sim", "backend", "gui", "cli"}},
   };
   return rules;

@@ -34,6 +34,14 @@ TEST(LabelPlaces, NoneLiesOnAnotherOrOnAMarkOrOutside) {
   EXPECT_GE(shown, 6);
 }
 
+TEST(LabelPlaces, ALabelKeepsOffALine) {
+  const PlaneRectangle line{0, 49, 200, 2};
+  const auto places = label_places({{.x = 50, .y = 50, .radius = 5, .width = 30, .height = 10}},
+                                   {0, 0, 200, 100}, {line});
+  ASSERT_TRUE(places[0]);
+  EXPECT_FALSE(places[0]->meets(line));
+}
+
 TEST(LabelPlaces, WithoutRoomThereIsNone) {
   EXPECT_FALSE(
       label_places({{.x = 5, .y = 5, .radius = 5, .width = 80, .height = 10}}, {0, 0, 50, 50})[0]);

@@ -99,6 +99,33 @@ TEST(OpenScenarios, APlanIsItsPlacesInTheirOrder) {
   }
 }
 
+TEST(OpenScenarios, APlanNamesThePlaceThatItChoseAndTheUsersFile) {
+  const ScratchFolder folder;
+  for (const char* place : {"1", "2"}) write_sample_run(folder / ("places/" + std::string(place)));
+  const std::string given = read_whole(folder / "places/1/predicted/summary.json");
+  write_atomically(folder / "plan.json",
+                   fmt::format(R"({{"candidates": [{{}}, {{}}], "chosen": {{"place": 2}},
+                                   "given": {}}})",
+                               given));
+  std::vector<ScenarioPointer> early;
+  std::string told;
+  const auto all = open_scenarios(
+      folder.path(),
+      {.on_progress = [&](double, const std::string& what) { told = what; },
+       .on_figures = [&](const std::vector<ScenarioPointer>& figures) { early = figures; }});
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[0]->label, "full_shard x2 (place 1)");
+  EXPECT_EQ(all[1]->label, "full_shard x2 (place 2, chosen)");
+  EXPECT_EQ(all[2]->label, "full_shard x2 (your file)");
+  EXPECT_THAT(told, HasSubstr("2 of 2 places"));
+  ASSERT_EQ(early.size(), 3U);
+  EXPECT_TRUE(early[1]->is_being_read);
+  EXPECT_EQ(early[1]->path, all[1]->path);
+  EXPECT_EQ(early[1]->label, all[1]->label);
+  EXPECT_FALSE(early[1]->predicted->has_trace());
+  EXPECT_FALSE(all[1]->is_being_read);
+}
+
 TEST(OpenScenarios, APlanWithoutPlacesSaysWhy) {
   const ScratchFolder folder;
   write_atomically(folder / "plan.json", R"({"candidates": []})");

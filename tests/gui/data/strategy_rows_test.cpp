@@ -38,6 +38,32 @@ TEST(StrategyRows, TheMarginIsWhatReservedAndOutsideLeave) {
   EXPECT_EQ(one.margin(), Bytes{} - 100_MiB);
 }
 
+/// A prediction of 1000 MiB of device memory, 100 of them outside.
+std::shared_ptr<Scenario> predicted_on_1000_mib() {
+  auto scenario = std::make_shared<Scenario>();
+  scenario->predicted = Side{.kind = SideKind::predicted, .summary = Summary{}};
+  scenario->predicted->summary->device_memory = 1000_MiB;
+  scenario->predicted->summary->memory.outside = 100_MiB;
+  return scenario;
+}
+
+// The steady step reserves 600 MiB and the second one 700: 1000 - 700 - 100 are left.
+TEST(StrategyRows, TheMarginIsThatOfTheLargestStep) {
+  const auto scenario = predicted_on_1000_mib();
+  Summary& summary = *scenario->predicted->summary;
+  summary.memory.peak_reserved = 600_MiB;
+  summary.steps.resize(2);
+  summary.steps[1].memory.peak_reserved = 700_MiB;
+  EXPECT_EQ(strategy_row(scenario).margin(), 200_MiB);
+}
+
+TEST(StrategyRows, WithoutMemoryNothingIsSaidOfFitting) {
+  const StrategyRow row = strategy_row(predicted_on_1000_mib());
+  EXPECT_FALSE(row.margin());
+  const ColumnTable table = strategy_table({row});
+  EXPECT_EQ(table.text(table.place_of("fits"), 0), "?");
+}
+
 TEST(StrategyRows, WhatIsNotShardedIsTheBaselineElseTheFastest) {
   EXPECT_EQ(default_baseline({row("full_shard", 5, 1), row("no_shard", 9, 1)}), 1u);
   EXPECT_EQ(default_baseline({row("full_shard", 5, 1), row("zero1", 4, 1)}), 1u);

@@ -73,8 +73,8 @@ TEST(TimelineMemory, LiesOnTheAxisOfItsSideOnOneScale) {
 
 TEST(TimelineMemory, TellsTheHostsClockFromTheDevices) {
   const TimelineData data = data_of(small_scenario("one"));
-  EXPECT_EQ(data.blocks[0].predicted_memory->clock, MemoryClock::host);
-  EXPECT_EQ(data.blocks[0].profiled_memory->clock, MemoryClock::device);
+  EXPECT_EQ(data.blocks[0].predicted_memory->curve.clock, MemoryClock::host);
+  EXPECT_EQ(data.blocks[0].profiled_memory->curve.clock, MemoryClock::device);
   std::vector<std::string> details;
   for (const TimelineRow& row : lay_out_rows(data, {}).rows)
     if (row.kind == RowKind::memory) details.push_back(row.detail);

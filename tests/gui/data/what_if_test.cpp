@@ -120,7 +120,8 @@ Summary told_by_the_command_line(const WhatIf& what_if, const WhatIfSettings& se
   SimulateCommand line = simulate_command(settings, {.job = inputs.folder / "job.json",
                                                      .hardware = folder / "turned.json",
                                                      .run_job = inputs.job,
-                                                     .model = inputs.model});
+                                                     .model = inputs.model,
+                                                     .own = inputs.own ? &inputs.start : nullptr});
   EXPECT_THAT(line.unsaid, IsEmpty());
   EXPECT_EQ(line.arguments[1], "simulate");
   line.arguments.erase(line.arguments.begin(), line.arguments.begin() + 2);
@@ -227,6 +228,47 @@ TEST_F(WhatIfOfTheDemo, OnACpuPyTorchIsRefusedUntilAClusterIsChosen) {
   expect_same_figures(*answer.scenario->predicted->summary,
                       told_by_the_command_line(*what_if_, settings, folder_));
 }
+
+/// Of the files that a run is predicted from: nothing of them is lost in the run folder.
+struct FileOfRun {
+  std::string name, model, options;
+};
+void PrintTo(const FileOfRun& run, std::ostream* out) { *out << run.options; }
+
+class WhatIfOfAFile : public ::testing::TestWithParam<FileOfRun> {};
+
+TEST_P(WhatIfOfAFile, StartsWithTheFiguresOfSimulate) {
+  if (program().empty()) GTEST_SKIP() << "the program shardscope is not built";
+  const Folder folder;
+  const std::string model = " --model " + in_quotes(examples / GetParam().model);
+  ASSERT_EQ(run("cd " + in_quotes(SOURCE_ROOT) + " && " + in_quotes(program()) + " simulate " +
+                GetParam().options + model + " --cluster a100_80gb -o " +
+                in_quotes(folder / "run") + " --quiet > " + in_quotes(folder / "told.txt")),
+            0);
+  const ScenarioPointer scenario = open_run(folder / "run");
+  WhatIf what_if(what_if_inputs(*scenario));
+  const WhatIfAnswer answer = what_if.answer(what_if.inputs().start, true, {});
+  ASSERT_NE(answer.scenario, nullptr) << answer.refusal;
+  EXPECT_THAT(answer.notes, IsEmpty());
+  expect_same_figures(*answer.scenario->predicted->summary, *scenario->predicted->summary);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, WhatIfOfAFile,
+    ::testing::Values(
+        FileOfRun{"accelerate_fsdp1", "models/qwen2_5_0_5b",
+                  "--accelerate examples/configs/fsdp_v1.yaml --batch 2 --seq 256"},
+        FileOfRun{"accelerate_fsdp2", "models/qwen2_5_0_5b",
+                  "--accelerate tests/data/accelerate_runs/fsdp2.yaml --batch 2 --seq 256"},
+        FileOfRun{"deepspeed", "models/gpt2",
+                  "--deepspeed examples/configs/zero3_auto.json --world 4 --batch 2 --seq 256"},
+        FileOfRun{
+            "lora", "models/qwen2_5_0_5b",
+            "--accelerate tests/data/accelerate_runs/fsdp2.yaml --peft r=8,targets=all-linear "
+            "--batch 2 --seq 256"},
+        FileOfRun{"llama_factory", "models/qwen2_5_0_5b",
+                  "--config tests/data/recipes/llama_factory_lora.yaml --world 2"}),
+    [](const auto& run) { return run.param.name; });
 
 struct PytorchRun {
   std::string name, options;

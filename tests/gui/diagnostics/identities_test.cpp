@@ -197,8 +197,8 @@ TEST(Diagnosis, TellsTheIdentitiesThatDoNotHold) {
                                       {Severity::holds, "", "b"},
                                       {Severity::broken, "", "c"},
                                       {Severity::warning, "", "d"}};
-  EXPECT_EQ(summary_text(findings), "2 identities hold, 1 does not; 1 warning");
-  EXPECT_EQ(summary_text({{Severity::holds, "", "a"}}), "1 identity holds");
+  EXPECT_EQ(summary_text(findings), "2 consistency checks passed, 1 failed; 1 warning");
+  EXPECT_EQ(summary_text({{Severity::holds, "", "a"}}), "1 consistency check passed");
 }
 
 TEST(Diagnosis, OfARecordingNamesClocksAndLosses) {
