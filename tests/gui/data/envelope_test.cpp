@@ -19,7 +19,7 @@ TEST(UpperEnvelope, PeaksKeepHeightAndWidth) {
 }
 
 TEST(UpperEnvelope, DoesNotReachOverEmptyColumns) {
-  EXPECT_EQ(upper_envelope({5, std::nullopt, 1, 3}, 2), (Heights{5, std::nullopt, 1, 3}));
+  EXPECT_EQ(upper_envelope({5, std::nullopt, 1, 3}, 2), (Heights{5, std::nullopt, 3, 3}));
 }
 
 TEST(UpperEnvelope, OfNothingIsNothing) { EXPECT_EQ(upper_envelope({}, 2), Heights{}); }
