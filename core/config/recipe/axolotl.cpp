@@ -460,10 +460,9 @@ Recipe read_axolotl(const ConfigValue& value, const std::string& file) {
   note_kernels(keys, kind, is_8bit, recipe);
   // `axolotl train`: set_pytorch_cuda_alloc_conf of utils/__init__.py.
   recipe.allocator = "expandable_segments:True";
-  if (!recipe.quantization.empty())
-    recipe.assumed.emplace_back(
-        "norms, embedding and head are as they are loaded: axolotl makes them float32 and then "
-        "that again");
+  // loaders/model.py, _configure_embedding_dtypes, _prepare_model_for_quantization.
+  recipe.casts_ends_and_back = !kind.empty() && !arguments.has("fsdp");
+  recipe.prepares_for_kbit = recipe.casts_ends_and_back && !recipe.quantization.empty();
   keys.finish(left_out, no_bearing, trainer_keys(), "axolotl");
   recipe.findings = keys.take_findings();
   return recipe;
