@@ -148,7 +148,7 @@ TEST(ConvertRecipe, AxolotlsFileHasLlamaFactorysKeys) {
   const RecipeConversion conversion = converted("axolotl_qlora.yml", RecipeTool::llama_factory);
   for (const char* line :
        {"model_name_or_path: NousResearch/Meta-Llama-3-8B\n", "finetuning_type: lora\n",
-        "quantization_bit: 4\n", "lora_rank: 32\n", "lora_alpha: 16.0\n", "lora_target: all\n",
+        "quantization_bit: 4\n", "lora_rank: 32\n", "lora_alpha: 16\n", "lora_target: all\n",
         "cutoff_len: 4096\n", "packing: true\n", "per_device_train_batch_size: 2\n",
         "gradient_accumulation_steps: 4\n", "optim: paged_adamw_32bit\n", "num_train_epochs: 4\n",
         "lr_scheduler_type: cosine\n", "learning_rate: 0.0002\n"})

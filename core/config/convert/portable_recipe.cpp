@@ -46,6 +46,7 @@ constexpr std::string_view llama_factory_keys[] = {"model_name_or_path",
                                                    "disable_gradient_checkpointing",
                                                    "use_reentrant_gc",
                                                    "disable_dropout",
+                                                   "use_muon",
                                                    "pref_beta"};
 constexpr std::string_view trl_keys[] = {"model_name_or_path",
                                          "dtype",
@@ -129,6 +130,7 @@ constexpr std::string_view ms_swift_keys[] = {"model",
                                               "max_length",
                                               "packing",
                                               "attn_impl",
+                                              "optimizer",
                                               "nproc_per_node"};
 constexpr std::string_view torchtune_keys[] = {"model._component_",
                                                "model.lora_attn_modules",
@@ -307,6 +309,27 @@ void take_trainer(const Recipe& recipe, const ConfigValue& value, RecipeTool too
   }
 }
 
+std::string shown(const ConfigValue& value) {
+  return value.is_null()     ? std::string("nothing")
+         : value.is_string() ? value.string()
+                             : value.repr();
+}
+
+/// "1e-4" of YAML 1.1 and of a command line is a number for the tools.
+ConfigValue normal(const ConfigValue& value) {
+  if (value.is_list()) {
+    std::string words;
+    for (const ConfigValue& element : value.elements())
+      words += (words.empty() ? "" : " ") + shown(element);
+    return {words};
+  }
+  if (!value.is_string()) return value;
+  double number = 0;
+  const std::string& text = value.string();
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return failed == std::errc() && end == text.data() + text.size() ? ConfigValue(number) : value;
+}
+
 constexpr std::string_view all_liger = "rope+rms_norm+swiglu+fused_linear_cross_entropy";
 
 std::string optimizer_of(const Recipe::OwnLoop& loop, std::vector<Loss>& left_out) {
@@ -319,7 +342,7 @@ std::string optimizer_of(const Recipe::OwnLoop& loop, std::vector<Loss>& left_ou
 }
 
 void take_number(const ConfigValue& value, std::string_view name, ConfigValue& trainer) {
-  if (value.is_number()) trainer.set(name, value);
+  if (const ConfigValue number = normal(value); number.is_number()) trainer.set(name, number);
 }
 
 /// Of torchtune and litgpt.
@@ -360,7 +383,7 @@ bool packs(const ConfigValue& value, RecipeTool tool) {
 
 std::optional<double> beta_of(const ConfigValue& value) {
   for (const char* key : {"beta", "pref_beta"})
-    if (const ConfigValue beta = value.get(key); beta.is_number()) return beta.number();
+    if (const ConfigValue beta = normal(value.get(key)); beta.is_number()) return beta.number();
   return std::nullopt;
 }
 
@@ -374,27 +397,6 @@ void refuse_others(const Recipe& recipe, RecipeTool tool, const std::string& fil
     throw Error({.where = file,
                  .what = "GRPO is not converted",
                  .way_out = "supervised fine-tuning and DPO are"});
-}
-
-std::string shown(const ConfigValue& value) {
-  return value.is_null()     ? std::string("nothing")
-         : value.is_string() ? value.string()
-                             : value.repr();
-}
-
-/// "1e-4" of YAML 1.1 and of a command line is a number for the tools.
-ConfigValue normal(const ConfigValue& value) {
-  if (value.is_list()) {
-    std::string words;
-    for (const ConfigValue& element : value.elements())
-      words += (words.empty() ? "" : " ") + shown(element);
-    return {words};
-  }
-  if (!value.is_string()) return value;
-  double number = 0;
-  const std::string& text = value.string();
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return failed == std::errc() && end == text.data() + text.size() ? ConfigValue(number) : value;
 }
 
 class Comparison {
@@ -413,7 +415,9 @@ class Comparison {
     for (const ConfigValue* dict : {&before, &after})
       if (dict->is_dict())
         for (const ConfigValue::Entry& entry : dict->entries()) keys.insert(entry.key);
-    for (const std::string& key : keys) add(prefix + key, before.get(key), after.get(key));
+    for (const std::string& key : keys)
+      if (!prefix.empty() || key != "do_train")  // of LLaMA-Factory's files, where all others train
+        add(prefix + key, before.get(key), after.get(key));
   }
 
   std::vector<Loss> take() { return std::move(losses_); }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,7 +13,7 @@
 
 #include "core/base/error.h"
 #include "core/config/convert/portable_recipe.h"
-#include "core/config/recipe/command_line.h"
+#include "core/config/trainer/training_args_fields.h"
 #include "core/config/values/config_json.h"
 #include "core/config/yaml/yaml_writer.h"
 
@@ -52,7 +54,7 @@ void set_if(ConfigValue& keys, std::string_view key, const ConfigValue& value) {
 void set_trainer(const PortableRecipe& recipe, ConfigValue& keys) {
   keys.set("per_device_train_batch_size", recipe.batch);
   keys.set("gradient_accumulation_steps", recipe.micro_batches);
-  keys.set("optim", recipe.optimizer);
+  if (recipe.optimizer != "muon") keys.set("optim", recipe.optimizer);
   keys.set("max_grad_norm", recipe.clip);
   for (const ConfigValue::Entry& entry : recipe.trainer.entries()) keys.set(entry.key, entry.value);
 }
@@ -69,9 +71,18 @@ void set_autocast(const PortableRecipe& recipe, ConfigValue& keys) {
   keys.set("fp16", recipe.autocast == "fp16");
 }
 
+/// LLaMA-Factory, TRL and ms-swift take a whole number only.
+ConfigValue whole(const ConfigValue& number) {
+  constexpr double largest = 1 << 30;
+  if (!number.is_number() || !(number.number() > -largest && number.number() < largest))
+    return number;
+  const auto rounded = static_cast<std::int64_t>(number.number());
+  return static_cast<double>(rounded) == number.number() ? ConfigValue(rounded) : number;
+}
+
 void set_rank(const ConfigValue& adapter, std::string_view rank_key, ConfigValue& keys) {
   keys.set(rank_key, adapter.get("r"));
-  keys.set("lora_alpha", adapter.get("lora_alpha"));
+  keys.set("lora_alpha", whole(adapter.get("lora_alpha")));
   keys.set("lora_dropout", adapter.get("lora_dropout"));
 }
 
@@ -106,6 +117,7 @@ ConfigValue as_llama_factory(const PortableRecipe& recipe) {
   keys.set("disable_gradient_checkpointing", !recipe.checkpoints);
   if (recipe.checkpoints && recipe.reentrant) keys.set("use_reentrant_gc", *recipe.reentrant);
   if (recipe.prefers && recipe.beta) keys.set("pref_beta", *recipe.beta);
+  if (recipe.optimizer == "muon") keys.set("use_muon", true);
   set_trainer(recipe, keys);
   return keys;
 }
@@ -145,10 +157,10 @@ ConfigValue as_trl(const PortableRecipe& recipe) {
   // TrlParser takes it as `trl sft --num_processes N` does.
   if (recipe.world) keys.set("num_processes", *recipe.world);
   // transformers 5, which TRL 1.16 asks for: a share of the steps is a warmup_steps below 1.
-  if (const ConfigValue ratio = keys.get("warmup_ratio"); ratio.is_number()) {
-    keys.erase("warmup_ratio");
-    if (ratio.number() > 0) keys.set("warmup_steps", ratio);
-  }
+  const ConfigValue ratio = keys.get("warmup_ratio");
+  if (ratio.is_number() && ratio.number() > 0) keys.set("warmup_steps", ratio);
+  for (const ConfigValue::Entry& entry : recipe.trainer.entries())
+    if (!find_training_argument(entry.key)) keys.erase(entry.key);
   return keys;
 }
 
@@ -169,6 +181,61 @@ void set_axolotl_kernels(const PortableRecipe& recipe, ConfigValue& keys) {
   if (!plugins.empty()) keys.set("plugins", ConfigValue(std::move(plugins)));
 }
 
+/// Arguments of the Trainer that axolotl's files have by the same name. Source: axolotl 067b021,
+/// utils/schemas and integrations.
+constexpr std::string_view axolotl_arguments[] = {"accelerator_config",
+                                                  "activation_checkpointing",
+                                                  "adam_beta1",
+                                                  "adam_beta2",
+                                                  "adam_epsilon",
+                                                  "auto_find_batch_size",
+                                                  "dataloader_drop_last",
+                                                  "dataloader_num_workers",
+                                                  "dataloader_pin_memory",
+                                                  "dataloader_prefetch_factor",
+                                                  "ddp_broadcast_buffers",
+                                                  "ddp_bucket_cap_mb",
+                                                  "ddp_find_unused_parameters",
+                                                  "ddp_timeout",
+                                                  "deepspeed",
+                                                  "eval_steps",
+                                                  "eval_strategy",
+                                                  "fsdp",
+                                                  "fsdp_config",
+                                                  "greater_is_better",
+                                                  "group_by_length",
+                                                  "hub_model_id",
+                                                  "hub_revision",
+                                                  "hub_strategy",
+                                                  "include_tokens_per_second",
+                                                  "learning_rate",
+                                                  "load_best_model_at_end",
+                                                  "logging_steps",
+                                                  "lr_scheduler_kwargs",
+                                                  "max_steps",
+                                                  "metric_for_best_model",
+                                                  "neftune_noise_alpha",
+                                                  "optim_args",
+                                                  "optim_target_modules",
+                                                  "output_dir",
+                                                  "remove_unused_columns",
+                                                  "resume_from_checkpoint",
+                                                  "save_only_model",
+                                                  "save_safetensors",
+                                                  "save_steps",
+                                                  "save_strategy",
+                                                  "save_total_limit",
+                                                  "seed",
+                                                  "tf32",
+                                                  "torch_compile",
+                                                  "torch_compile_backend",
+                                                  "torch_compile_mode",
+                                                  "torch_empty_cache_steps",
+                                                  "trackio_space_id",
+                                                  "warmup_ratio",
+                                                  "warmup_steps",
+                                                  "weight_decay"};
+
 /// The Trainer's arguments under axolotl's names, and its own place for FSDP's version.
 void set_axolotl_trainer(const PortableRecipe& recipe, ConfigValue& keys) {
   for (const ConfigValue::Entry& entry : recipe.trainer.entries()) {
@@ -178,7 +245,7 @@ void set_axolotl_trainer(const PortableRecipe& recipe, ConfigValue& keys) {
       keys.set("lr_scheduler", entry.value);
     else if (entry.key == "per_device_eval_batch_size")
       keys.set("eval_batch_size", entry.value);
-    else
+    else if (std::ranges::find(axolotl_arguments, entry.key) != std::end(axolotl_arguments))
       keys.set(entry.key, entry.value);
   }
   ConfigValue options = keys.get("fsdp_config");
@@ -265,7 +332,10 @@ ConfigValue as_ms_swift(const PortableRecipe& recipe) {
   if (!recipe.liger.empty()) keys.set("use_liger_kernel", true);
   set_autocast(recipe, keys);
   set_checkpointing(recipe, keys);
+  if (recipe.optimizer == "muon") keys.set("optimizer", "muon");
   set_trainer(recipe, keys);
+  // transformers 5, which ms-swift 4 runs with, has it no longer.
+  keys.erase("overwrite_output_dir");
   return keys;
 }
 

@@ -449,6 +449,8 @@ Recipe read_axolotl(const ConfigValue& value, const std::string& file) {
   arguments.set("bf16", precision.bf16);
   arguments.set("fp16", precision.fp16);
   arguments.set("optim", keys.text("optimizer", "adamw_torch_fused"));
+  if (arguments.get("optim").is("muon"))
+    recipe.assumed.emplace_back("axolotl-contribs-mit's Muon is taken as Moonlight's");
   set_checkpointing(keys, arguments);
   // normalize_config, of the first two. The text model alone stands for them here.
   recipe.not_reentrant_families = {"gemma4", "gemma4_unified", "gemma4_text"};
