@@ -598,6 +598,7 @@ class Builder {
     tuning.warm_up = is_before_4_50(row_, stack_) ? eager::WarmUp::none
                      : stack_.unsloth             ? unsloth_warm_up_of(row_.source)
                                                   : eager::WarmUp::by_parameter;
+    tuning.free_memory = result_.profile.memory - result_.profile.context_memory.value_or(Bytes{});
     tuning.casts_ends_and_back =
         stack_.casts_ends_and_back && !holds(row_.strategy, "FSDP") && is_lora(row_);
     tuning.prepares_for_kbit = tuning.casts_ends_and_back && quantized;

@@ -899,8 +899,8 @@ TEST_F(Pytorch, ScriptsOfTheTrainerTakeWhatTheyTookOnFourRanks) {
         options);
     const Json& second = got["steps"][1]["memory"];
     const auto predicted = second["peak_allocated_bytes"].get<double>();
-    EXPECT_NEAR(predicted / static_cast<double>(number("peak_allocated")), 1, 0.0001)
-        << text("name");
+    const double most = text("optim").starts_with("adamw_torch") ? 0.0001 : 0.001;
+    EXPECT_NEAR(predicted / static_cast<double>(number("peak_allocated")), 1, most) << text("name");
   }
 }
 

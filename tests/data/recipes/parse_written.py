@@ -72,5 +72,14 @@ for file in rest:
     found = {}
     for part in parsed:
         found |= vars(part)
-    differing = {k: (v, found[k]) for k, v in value.items() if k in found and k != "output_dir" and str(found[k]) != str(v)}
+
+    def same(given, taken):
+        """Enums by their value, words by the list that they become, "none" by no reporter."""
+        taken = getattr(taken, "value", taken)
+        if isinstance(taken, list):
+            words = [str(getattr(part, "value", part)) for part in taken]
+            return words == [str(part) for part in given] if isinstance(given, list) else words == str(given).split() or given == "none"
+        return str(taken) == str(given)
+
+    differing = {k: (v, found[k]) for k, v in value.items() if k in found and k != "output_dir" and not same(v, found[k])}
     report(file, f"{len(value)} keys, differing: {differing or 'none'}")

@@ -36,6 +36,7 @@ struct PretrainedRequest {
   bool automatic_map = false;  ///< FineTuningSetup::automatic_map
   bool to_host = false;        ///< FineTuningSetup::to_host
   WarmUp warm_up = WarmUp::by_parameter;
+  Bytes free_memory = {};  ///< FineTuningSetup::free_memory
 };
 Pretrained load_pretrained(Session& s, Session& meta, const PretrainedRequest& request);
 

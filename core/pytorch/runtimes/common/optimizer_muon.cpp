@@ -28,7 +28,9 @@ Tensor orthogonalized(Session& s, const Tensor& gradient) {
   for (int step = 0; step < newton_schulz_steps; ++step) {
     gram = matmul(s, x, t(s, x));
     const Tensor linear = mul(s, gram, any_number);
-    factor = add(s, linear, matmul(s, mul(s, gram, any_number), gram));
+    Tensor product = mul(s, gram, any_number);
+    product = matmul(s, product, gram);
+    factor = add(s, linear, product);
     const Tensor scaled = mul(s, x, any_number);
     x = add(s, scaled, matmul(s, factor, x));
   }

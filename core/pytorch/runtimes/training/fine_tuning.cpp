@@ -40,7 +40,8 @@ FineTuned loaded(Session& s, Session& maker, const FineTuningInput& input) {
                                            .quantization = input.setup.quantization,
                                            .automatic_map = input.setup.automatic_map,
                                            .to_host = input.setup.to_host,
-                                           .warm_up = input.setup.warm_up});
+                                           .warm_up = input.setup.warm_up,
+                                           .free_memory = input.setup.free_memory});
   if (input.setup.empties_cache) s.empty_cache();
   return {std::move(pretrained.module), std::move(pretrained.quantized)};
 }

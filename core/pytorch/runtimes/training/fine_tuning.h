@@ -36,8 +36,9 @@ struct FineTuningSetup {
   /// weight on the device. Source: 4.51 modeling_utils.py, _load_state_dict_into_meta_model; 5.24
   /// quantizer_bnb_4bit.py, update_device_map.
   bool loads_as_transformers_4 = false;
-  WarmUp warm_up = WarmUp::by_parameter;          ///< with from_pretrained
-  bool empties_cache = false;                     ///< torch.cuda.empty_cache() after loading
+  WarmUp warm_up = WarmUp::by_parameter;  ///< with from_pretrained
+  Bytes free_memory = {};      ///< of the device before loading, which bounds warm_up; 0: unknown
+  bool empties_cache = false;  ///< torch.cuda.empty_cache() after loading
   std::optional<Quantization> quantization = {};  ///< needs from_pretrained
   bool prepares_for_kbit = false;                 ///< prepare_model_for_kbit_training
   /// axolotl: norms, embedding and head become float32 before prepares_for_kbit, and what the base
