@@ -18,6 +18,14 @@ constexpr double any_number = 0.5;
 constexpr int newton_schulz_steps = 5;
 constexpr Operator lerp_{"aten.lerp_.Scalar", OperatorKind::pointwise};
 
+/// b * A + c * A @ A.
+Tensor polynomial(Session& s, const Tensor& gram) {
+  const Tensor linear = mul(s, gram, any_number);
+  Tensor product = mul(s, gram, any_number);
+  product = matmul(s, product, gram);
+  return add(s, linear, product);
+}
+
 /// zeropower_via_newtonschulz5. Each variable lives until the next value has been computed.
 Tensor orthogonalized(Session& s, const Tensor& gradient) {
   const bool is_tall = gradient.sizes()[0] > gradient.sizes()[1];
@@ -27,10 +35,7 @@ Tensor orthogonalized(Session& s, const Tensor& gradient) {
   Tensor gram, factor;
   for (int step = 0; step < newton_schulz_steps; ++step) {
     gram = matmul(s, x, t(s, x));
-    const Tensor linear = mul(s, gram, any_number);
-    Tensor product = mul(s, gram, any_number);
-    product = matmul(s, product, gram);
-    factor = add(s, linear, product);
+    factor = polynomial(s, gram);
     const Tensor scaled = mul(s, x, any_number);
     x = add(s, scaled, matmul(s, factor, x));
   }
