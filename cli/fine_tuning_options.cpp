@@ -178,6 +178,7 @@ std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& op
   tuning.trainable_dtype = dtype_of(options.trainable_dtype, "--trainable-dtype");
   tuning.keeps_magnitudes = options.keeps_magnitudes;
   tuning.prepares_for_kbit = prepares(options);
+  tuning.casts_ends_and_back = options.casts_ends_and_back;
   if (!job.precision && !options.base_dtype)
     assumed.push_back(fmt::format("base weights loaded in {} (--base-dtype)", name_of(dtype)));
   if (tuning.quantization && tuning.quantization->kind == QuantizationKind::int8)

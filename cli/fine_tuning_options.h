@@ -20,6 +20,8 @@ struct FineTuningOptions {
   std::optional<std::string> base_dtype, trainable_dtype, unsloth;
   bool keeps_magnitudes = false;  ///< of a file: Recipe::keeps_magnitudes
 
+  bool casts_ends_and_back = false;  ///< the same
+
   bool uses_unsloth() const { return unsloth && *unsloth != "off"; }
 };
 

@@ -107,6 +107,7 @@ Json json_of(const ValidatedFineTuning& row) {
           {"model", row.model},
           {"memory", name_of(row.kind)},
           {"predicted_bytes", bytes_of(row.predicted)},
+          {"predicted_loading_bytes", bytes_of(row.loading)},
           {"measured_bytes", bytes_of(row.measured)},
           {"error_share", row.counts() ? Json(row.error()) : Json()},
           {"predicted_tokens_per_s", row.predicted_rate ? Json(*row.predicted_rate) : Json()},

@@ -64,15 +64,18 @@ void refuse_under_torchtitan(const PlanOptions& options, const HardwareProfile& 
 
 std::vector<Runtime> runtimes_of(const PlanOptions& options, const HardwareProfile& profile) {
   std::vector<Runtime> asked = options.asked_runtimes();
+  const bool muon = options.job.optimizer == "muon";  // of whole matrices
   const bool one_by_one =
-      is_of_bitsandbytes(options.job.optimizer) || options.job.optimizer == "adafactor";
+      is_of_bitsandbytes(options.job.optimizer) || options.job.optimizer == "adafactor" || muon;
   const auto refuse = [&](std::string_view runtime) {
-    return Error({.where = "--optimizer",
-                  .what = fmt::format("{} is not for {}", *options.job.optimizer, runtime),
-                  .way_out = "give --runtime ddp,fsdp1, or adamw"});
+    return Error(
+        {.where = "--optimizer",
+         .what = fmt::format("{} is not for {}", *options.job.optimizer, runtime),
+         .way_out = muon ? "give --runtime ddp, or adamw" : "give --runtime ddp,fsdp1, or adamw"});
   };
   for (const Runtime runtime : asked)
-    if (one_by_one && !takes_whole_parameters(runtime)) throw refuse(name_of(runtime));
+    if ((one_by_one && !takes_whole_parameters(runtime)) || (muon && runtime != Runtime::ddp))
+      throw refuse(name_of(runtime));
   if (one_by_one && options.asks_torchtitan()) throw refuse("torchtitan");
   for (const Runtime runtime : asked)
     if (options.pytorch.float8 && !takes_float8(runtime))
@@ -84,6 +87,7 @@ std::vector<Runtime> runtimes_of(const PlanOptions& options, const HardwareProfi
     return asked;
   }
   if (!asked.empty()) return asked;
+  if (muon) return {Runtime::ddp};
   if (one_by_one) return {Runtime::ddp, Runtime::fsdp1};
   if (options.pytorch.float8 && !options.has_file()) return {Runtime::ddp, Runtime::fsdp2};
   if (profile.device == "cpu" && !options.has_file()) return {Runtime::native};

@@ -49,11 +49,11 @@ constexpr std::array<Choice<AttentionSwitches>, 4> sdpa_kernels{
      {"flash", {.cudnn = false}},
      {"cudnn", {}}}};
 
-constexpr std::array<Choice<OptimizerRule>, 4> optimizers{
-    {{"adamw", OptimizerRule::adamw},
-     {"adam", OptimizerRule::adam},
-     {"sgd", OptimizerRule::sgd},
-     {"adafactor", OptimizerRule::adafactor}}};
+constexpr std::array<Choice<OptimizerRule>, 5> optimizers{{{"adamw", OptimizerRule::adamw},
+                                                           {"adam", OptimizerRule::adam},
+                                                           {"sgd", OptimizerRule::sgd},
+                                                           {"adafactor", OptimizerRule::adafactor},
+                                                           {"muon", OptimizerRule::muon}}};
 
 /// Names of TrainingArguments' optim and of bitsandbytes' classes.
 constexpr std::array<Choice<eager::BitsAndBytesOptimizer>, 13> bitsandbytes_optimizers{
@@ -264,9 +264,10 @@ void apply_optimizer(const PytorchOptions& options, const JobOptions& given, con
                              : job.optimizer.kind == OptimizerKind::sgd ? OptimizerRule::sgd
                                                                         : OptimizerRule::adamw;
   planner::set_optimizer(job.optimizer, rule, optimizer);
-  if (rule == OptimizerRule::adafactor && options.optimizer_implementation)
+  if ((rule == OptimizerRule::adafactor || rule == OptimizerRule::muon) &&
+      options.optimizer_implementation)
     throw Error({.where = "--optimizer-implementation",
-                 .what = "transformers' Adafactor updates one parameter after the other",
+                 .what = fmt::format("{} updates one parameter after the other", *given.optimizer),
                  .way_out = "leave it out"});
   if (options.optimizer_implementation)
     optimizer.implementation =
@@ -307,26 +308,44 @@ void check_adafactor(const eager::TrainingSetup& setup) {
                  .what = "FSDP2 makes every parameter a DTensor, and Adafactor adds its gradients "
                          "to plain tensors: its first step raises",
                  .way_out = "give adamw, or shard with FSDP1 (--runtime fsdp1)"});
-  if (std::holds_alternative<eager::DeepSpeedSetup>(setup.runtime))
-    throw Error({.where = "--optimizer",
-                 .what = "Adafactor under DeepSpeed is not modelled",
-                 .way_out = "give adamw, or another runtime"});
 }
 
-/// DeepSpeed's optimizers keep masters of their own; bitsandbytes' states are not modelled there.
+/// Muon needs whole matrices. axolotl 067b021, utils/schemas/validation.py,
+/// check_muon_deepspeed_fsdp, refuses it under DeepSpeed and FSDP1, too.
+void check_muon(const eager::TrainingSetup& setup) {
+  if (setup.loop.optimizer.rule != OptimizerRule::muon) return;
+  const bool is_whole = std::holds_alternative<eager::PlainSetup>(setup.runtime) ||
+                        std::holds_alternative<eager::ddp::Options>(setup.runtime);
+  if (is_whole && !setup.loop.steps_in_backward) return;
+  throw Error({.where = "--optimizer",
+               .what = "Muon is predicted where every rank has whole matrices, after the backward",
+               .way_out = "give --runtime ddp without --optimizer-in-backward, or adamw"});
+}
+
+/// DeepSpeed takes a client's optimizer over its flat masters. Source: 0.19.8 engine.py,
+/// _configure_optimizer.
+void check_offload(const eager::DeepSpeedSetup& zero) {
+  if (zero.settings.offload_optimizer.device == OffloadDevice::none) return;
+  throw Error({.where = "--optimizer",
+               .what = "DeepSpeed with offload_optimizer raises for a client's optimizer that is "
+                       "not its own Adam of the host (zero_force_ds_cpu_optimizer)",
+               .way_out = "give adamw, or remove offload_optimizer"});
+}
+
 /// FSDP2's parameters are DTensors. bitsandbytes 0.50's updates raise on them under PyTorch 2.15.
 void check_engine(const eager::TrainingSetup& setup) {
   check_adafactor(setup);
+  check_muon(setup);
+  const bool is_clients =
+      setup.loop.optimizer.bitsandbytes || setup.loop.optimizer.rule == OptimizerRule::adafactor;
+  if (const auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup.runtime); zero && is_clients)
+    check_offload(*zero);
   if (!setup.loop.optimizer.bitsandbytes) return;
   if (std::holds_alternative<eager::Fsdp2Setup>(setup.runtime))
     throw Error({.where = "--optimizer",
                  .what = "FSDP2 makes every parameter a DTensor, and bitsandbytes' optimizers take "
                          "no DTensor: their first step raises",
                  .way_out = "give adamw, or shard with FSDP1 (--runtime fsdp1)"});
-  if (std::holds_alternative<eager::DeepSpeedSetup>(setup.runtime))
-    throw Error({.where = "--optimizer",
-                 .what = "bitsandbytes' optimizers under DeepSpeed are not modelled",
-                 .way_out = "give adamw, or another runtime"});
 }
 
 /// A row of several sequences: FlashAttention is told where each ends, SDPA takes a mask.

@@ -181,7 +181,9 @@ void check_divided(const PytorchQuestion& question, const PytorchScenario& scena
 /// else.
 void apply_free_memory(const GpuKind& gpu, PytorchScenario& scenario) {
   auto& tuning = scenario.training.setup.fine_tuning;
-  if (!tuning || !tuning->unsloth || !gpu.memory) return;
+  if (!tuning || !gpu.memory) return;
+  tuning->free_memory = *gpu.memory;
+  if (!tuning->unsloth) return;
   Bytes free = *gpu.memory;
   for (const Parameter& p : scenario.model.parameters) free -= p.elements() * size_of(p.dtype);
   tuning->unsloth->loss_memory = eager::unsloth_loss_memory(free);

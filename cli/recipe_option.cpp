@@ -57,6 +57,7 @@ void take_adapter(const Recipe& recipe, FineTuningOptions& tuning) {
   if (!recipe.adapter.is_null()) fill_unset(tuning.peft, json_text(recipe.adapter));
   if (!recipe.quantization.empty()) fill_unset(tuning.quantization, recipe.quantization);
   tuning.keeps_magnitudes = recipe.keeps_magnitudes;
+  tuning.casts_ends_and_back = recipe.casts_ends_and_back;
   if (recipe.prepares_for_kbit) fill_unset(tuning.prepare_kbit, "on");
   if (recipe.base_dtype) fill_unset(tuning.base_dtype, std::string(name_of(*recipe.base_dtype)));
   if (recipe.trainable_dtype)

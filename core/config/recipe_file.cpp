@@ -43,9 +43,13 @@ Error not_a_recipe(const ConfigFile& file) {
        .way_out = "give it with the option of that tool"});
 }
 
-Recipe read_recipe(const ConfigFile& file) {
-  if (const auto tool = tool_of(file.kind)) return read_recipe(*tool, file.text, file.name());
+RecipeTool recipe_tool_of(const ConfigFile& file) {
+  if (const auto tool = tool_of(file.kind)) return *tool;
   throw not_a_recipe(file);
+}
+
+Recipe read_recipe(const ConfigFile& file) {
+  return read_recipe(recipe_tool_of(file), file.text, file.name());
 }
 
 }  // namespace shardscope

@@ -10,6 +10,9 @@ namespace shardscope {
 /// Whether files of the kind are recipes.
 bool is_recipe(ConfigKind kind);
 
+/// Throws what not_a_recipe says.
+RecipeTool recipe_tool_of(const ConfigFile& file);
+
 /// What to say where a recipe is asked for, and the file is another program's.
 Error not_a_recipe(const ConfigFile& file);
 

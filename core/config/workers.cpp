@@ -222,8 +222,16 @@ bool Workers::casts_frozen_weights() const {
 }
 
 ReadFile files_beside(const ConfigFile& file) {
-  return [folder = file.path.parent_path()](const std::string& path) -> std::optional<std::string> {
-    for (const std::filesystem::path& candidate : {std::filesystem::path(path), folder / path}) {
+  std::error_code failed;
+  std::filesystem::path folder = std::filesystem::absolute(file.path, failed).parent_path();
+  return [folder = std::move(folder)](const std::string& path) -> std::optional<std::string> {
+    std::vector<std::filesystem::path> candidates{path, folder / path};
+    // Tools open the path from the folder that they are started in, often the repository's.
+    for (std::filesystem::path above = folder; above.has_relative_path();) {
+      above = above.parent_path();
+      candidates.push_back(above / path);
+    }
+    for (const std::filesystem::path& candidate : candidates) {
       std::error_code ignored;
       if (std::filesystem::is_regular_file(candidate, ignored))
         return read_whole(candidate, largest_file_bytes);

@@ -38,7 +38,8 @@ ShardingPlan ShardingCosts::plan() const {
   ShardingPlan plan = plan_of(inputs.model, request);
   // A bound counts what is there for sure: these keep less than AdamW's states, or elsewhere.
   const eager::OptimizerSettings& optimizer = inputs.training.loop.optimizer;
-  if (optimizer.bitsandbytes || optimizer.rule == eager::OptimizerRule::adafactor)
+  if (optimizer.bitsandbytes || optimizer.rule == eager::OptimizerRule::adafactor ||
+      optimizer.rule == eager::OptimizerRule::muon)
     plan.per_rank.optimizer_states = {};
   return plan;
 }

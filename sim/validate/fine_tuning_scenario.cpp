@@ -596,7 +596,13 @@ class Builder {
     // DeepSpeed's engine makes all of a model float16.
     if (in_float16(row_) && by_deepspeed(row_, stack_)) tuning.trainable_dtype = Dtype::float16;
     tuning.to_host = loads_to_host();
-    tuning.warms_up = !is_before_4_50(row_, stack_);
+    tuning.warm_up = is_before_4_50(row_, stack_) ? eager::WarmUp::none
+                     : stack_.unsloth             ? unsloth_warm_up_of(row_.source)
+                                                  : eager::WarmUp::by_parameter;
+    tuning.free_memory = result_.profile.memory - result_.profile.context_memory.value_or(Bytes{});
+    tuning.casts_ends_and_back =
+        stack_.casts_ends_and_back && !holds(row_.strategy, "FSDP") && is_lora(row_);
+    tuning.prepares_for_kbit = tuning.casts_ends_and_back && quantized;
     tuning.empties_cache = tuning.to_host && quantized && stack_.low_memory;
     if (checkpoints(row_, stack_)) tuning.checkpointed_layers = blocks_of(base_);
     tuning.input_gradients = checkpoints(row_, stack_);

@@ -80,6 +80,7 @@ struct FineTuningStack {
   int script_micro_batch = 0;
   /// Unsloth's FastLanguageModel: its kernels, and autocast in the base's dtype.
   bool unsloth = false;
+  bool casts_ends_and_back = false;  ///< eager::FineTuningSetup::casts_ends_and_back
   bool compares_logits = false;  ///< DPO of pairs by whole logits, with the adapter off or a copy
   /// Of its machine, microseconds of the host for an operator of a forward; 0: the card's profile.
   double host_operation = 0;

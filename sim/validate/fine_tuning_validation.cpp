@@ -109,6 +109,25 @@ double rate_of(const Summary& summary, const FineTuningScenario& scenario) {
   return summary.tokens_per_s / scenario.training.setup.world;
 }
 
+/// What loading and adapting hold at most, of a model on one device: the caching allocator's peaks
+/// start with the process.
+std::optional<Bytes> peak_of_loading(const FineTuningScenario& scenario, MemoryKind kind) {
+  const eager::TrainingSetup& setup = scenario.training.setup;
+  if (!setup.fine_tuning || setup.world > 1) return std::nullopt;
+  planner::MemoryPlay play({.session = setup.session,
+                            .device = eager::kernel_device(setup.session.compute_capability),
+                            .allocator = scenario.training.allocator,
+                            .memory = Bytes{enough}});
+  const eager::TrainingRun run(play.session(), scenario.model, scenario.config, setup,
+                               [](eager::SetupMoment) {});
+  play.catch_up();
+  const AllocatorStatistics held = play.allocator().statistics();
+  if (kind == MemoryKind::allocated) return Bytes{held.allocated_bytes.peak};
+  if (kind == MemoryKind::active) return Bytes{held.active_bytes.peak};
+  const Bytes reserved{held.reserved_bytes.peak};
+  return kind == MemoryKind::reserved ? reserved : reserved + outside_of(scenario);
+}
+
 void predict_with_megatron(const FineTuningScenario& scenario, ValidatedFineTuning& result) {
   const std::vector<Prediction> stages =
       predict_megatron(*scenario.megatron, result.assumed, scenario.profile);
@@ -162,6 +181,10 @@ void predict(const FineTuningRow& row, ValidatedFineTuning& result) {
                                          scenario.mean_length));
   }
   result.predicted = peak_of(summary, result.kind) + scenario.device_data;
+  result.loading = peak_of_loading(scenario, result.kind);
+  if (result.loading <= result.predicted) return;
+  result.predicted = result.loading;
+  result.assumed.emplace_back("loading takes more than the steps");
 }
 
 MemoryStatistics statistics(std::string source, std::span<const ValidatedFineTuning* const> rows) {

@@ -23,6 +23,7 @@ struct ValidatedFineTuning {
   std::string repository, model, method, strategy;
   MemoryKind kind = MemoryKind::device;
   std::optional<Bytes> predicted;  ///< of that kind, over all steps; without bounds of the device
+  std::optional<Bytes> loading;    ///< of that kind, before the first step; of one device alone
   bool fits = true;                ///< as predicted, on the row's device
   std::optional<Bytes> measured;
   bool out_of_memory = false;  ///< as measured

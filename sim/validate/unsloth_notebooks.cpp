@@ -17,6 +17,9 @@ constexpr int grown_from = 2024'07'00, shared_from = 2025'01'01;
 /// (e120cac1).
 constexpr int rounds_from = 2024'11'08, rounds_finely_from = 2025'01'01;
 
+/// transformers 4.50 came on 2025-03-21.
+constexpr int warms_from = 2025'04'00;
+
 struct Notebook {
   std::string_view name;  ///< what every copy of it has in its name; the first that fits counts
   int release;
@@ -88,6 +91,12 @@ eager::UnslothLoss unsloth_loss_of(std::string_view source) {
   const Notebook* notebook = notebook_of(source);
   if (notebook == nullptr || notebook->release >= parts_from) return eager::UnslothLoss::parts;
   return notebook->release >= cut_from ? eager::UnslothLoss::cut : eager::UnslothLoss::whole;
+}
+
+eager::WarmUp unsloth_warm_up_of(std::string_view source) {
+  const Notebook* notebook = notebook_of(source);
+  if (notebook == nullptr) return eager::WarmUp::by_parameter;
+  return notebook->release >= warms_from ? eager::WarmUp::with_tied : eager::WarmUp::none;
 }
 
 AllocatorSettings unsloth_allocator_of(std::string_view source) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/model/model.h"
+#include "core/pytorch/engine/adapters/pretrained.h"
 #include "core/pytorch/engine/adapters/unsloth.h"
 #include "sim/allocator/allocator_settings.h"
 
@@ -14,6 +15,10 @@ namespace shardscope {
 /// By the notebook that a row's source names: how its release made the loss. The newest way for a
 /// notebook that is not known.
 eager::UnslothLoss unsloth_loss_of(std::string_view source);
+
+/// What the transformers of that release ask the allocator for before loading. Saved outputs print
+/// 4.46 with Unsloth 2024.11, and 4.51 from 2025.4 on.
+eager::WarmUp unsloth_warm_up_of(std::string_view source);
 
 /// What that release told the caching allocator, as PYTORCH_CUDA_ALLOC_CONF.
 AllocatorSettings unsloth_allocator_of(std::string_view source);

@@ -68,5 +68,20 @@ TEST_F(Convert, AnUnknownFormatIsOneLine) {
   EXPECT_THAT(outcome.errors, HasSubstr("accelerate-v1, accelerate-v2, deepspeed"));
 }
 
+TEST_F(Convert, AFileOfAToolNamesWhatItLeavesOut) {
+  workplace_.write(
+      "qlora.yml",
+      "base_model: m\nadapter: qlora\nload_in_4bit: true\nlora_target_linear: true\n"
+      "sequence_len: 1024\nmicro_batch_size: 2\ndatasets: [{path: d, type: alpaca}]\n");
+  const Outcome outcome = workplace_.run("convert qlora.yml --to llama-factory");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.output, HasSubstr("quantization_bit: 4\n"));
+  EXPECT_THAT(outcome.errors, HasSubstr("left out: datasets: "));
+  const Json json =
+      Json::parse(workplace_.run("convert qlora.yml --to llama-factory --json").output);
+  EXPECT_EQ(json["format"], "llama-factory");
+  EXPECT_EQ(json["left_out"][0]["key"], "datasets");
+}
+
 }  // namespace
 }  // namespace shardscope::testing

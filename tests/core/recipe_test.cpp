@@ -50,6 +50,16 @@ TEST(RecipeKind, IsToldByTheKeysOfThePublishedFiles) {
   EXPECT_EQ(published("trl_example.yaml").kind, ConfigKind::trl);
 }
 
+// hparams/finetuning_args.py and optimizers/mapping.py.
+TEST(MuonRecipe, IsAskedForByKeysOfTheTools) {
+  EXPECT_TRUE(read(ConfigKind::llama_factory,
+                   "model_name_or_path: m\nstage: sft\nfinetuning_type: full\nuse_muon: true\n")
+                  .training_arguments.get("optim")
+                  .is("muon"));
+  const Recipe swift = read(ConfigKind::ms_swift, "model: m\ntuner_type: full\noptimizer: muon\n");
+  EXPECT_TRUE(swift.training_arguments.get("optim").is("muon"));
+}
+
 // TrlParser of TRL 1.16.0 makes of this file: dtype float32, max_length 1024, bf16 True,
 // gradient_checkpointing True, per_device_train_batch_size 8, optim adamw_torch_fused.
 TEST(TrlRecipe, HasTheDefaultsOfTrl) {

@@ -29,9 +29,10 @@ std::string_view name_of(ConfigFormat format) {
 ConfigFormat parse_config_format(std::string_view text, std::string_view where) {
   for (const auto& [name, format] : format_names)
     if (name == text) return format;
-  throw Error(
-      {.where = std::string(where),
-       .what = fmt::format("\"{}\" is none of accelerate-v1, accelerate-v2, deepspeed", text)});
+  throw Error({.where = std::string(where),
+               .what = fmt::format("\"{}\" is none of accelerate-v1, accelerate-v2, deepspeed, "
+                                   "llama-factory, trl, axolotl, ms-swift",
+                                   text)});
 }
 
 ConfigValue written(const PortableStrategy& strategy, ConfigFormat format) {

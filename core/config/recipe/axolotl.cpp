@@ -450,6 +450,8 @@ Recipe read_axolotl(const ConfigValue& value, const std::string& file) {
   arguments.set("bf16", precision.bf16);
   arguments.set("fp16", precision.fp16);
   arguments.set("optim", keys.text("optimizer", "adamw_torch_fused"));
+  if (arguments.get("optim").is("muon"))
+    recipe.assumed.emplace_back("axolotl-contribs-mit's Muon is taken as Moonlight's");
   set_checkpointing(keys, arguments);
   // normalize_config, of the first two. The text model alone stands for them here.
   recipe.not_reentrant_families = {"gemma4", "gemma4_unified", "gemma4_text"};
@@ -461,10 +463,9 @@ Recipe read_axolotl(const ConfigValue& value, const std::string& file) {
   note_kernels(keys, kind, is_8bit, recipe);
   // `axolotl train`: set_pytorch_cuda_alloc_conf of utils/__init__.py.
   recipe.allocator = "expandable_segments:True";
-  if (!recipe.quantization.empty())
-    recipe.assumed.emplace_back(
-        "norms, embedding and head are as they are loaded: axolotl makes them float32 and then "
-        "that again");
+  // loaders/model.py, _configure_embedding_dtypes, _prepare_model_for_quantization.
+  recipe.casts_ends_and_back = !kind.empty() && !arguments.has("fsdp");
+  recipe.prepares_for_kbit = recipe.casts_ends_and_back && !recipe.quantization.empty();
   keys.finish(left_out, no_bearing, trainer_keys(), "axolotl");
   recipe.findings = keys.take_findings();
   return recipe;

@@ -23,7 +23,6 @@ constexpr LeftOut left_out[] = {
     {"use_galore", "GaLore's states are not modelled"},
     {"use_apollo", "APOLLO's states are not modelled"},
     {"use_badam", "BAdam's states are not modelled"},
-    {"use_muon", "Muon's states are not modelled"},
     {"use_adam_mini", "Adam-mini's states are not modelled"},
     {"use_mca", "Megatron is not modelled here"},
     {"use_megatron_bridge", "Megatron is not modelled here"},
@@ -309,6 +308,8 @@ Recipe read_llama_factory(const ConfigValue& value, const std::string& file) {
   recipe.training_arguments = ConfigValue::dict();
   ConfigValue& arguments = recipe.training_arguments;
   take_training_arguments(keys, arguments);
+  // train/trainer_utils.py, create_custom_optimizer: whatever optim says.
+  if (keys.flag("use_muon", false)) arguments.set("optim", "muon");
   const bool fp16 = arguments.get("fp16").truthy();
   recipe.quantization = quantization_of(keys, lora, fp16 ? "float16" : "bfloat16");
   read_adapter(keys, lora, !prefers || !keys.flag("disable_dropout", true), recipe);

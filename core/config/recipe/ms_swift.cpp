@@ -19,7 +19,6 @@ constexpr LeftOut left_out[] = {
     {"lora_dtype", "adapters are taken as PEFT's default has them"},
     {"use_galore", "GaLore's states are not modelled"},
     {"lisa_activated_layers", "LISA is not modelled"},
-    {"optimizer", "an optimizer of ms-swift's own is not modelled"},
     {"sequence_parallel_size", "sequence parallelism is not modelled here"},
     {"padding_free", "batches without padding hold fewer tokens than is predicted"},
     {"device_map", "a model spread over devices is not modelled"},
@@ -271,6 +270,11 @@ Recipe read_ms_swift(const ConfigValue& value, const std::string& file) {
   recipe.training_arguments = ConfigValue::dict();
   ConfigValue& arguments = recipe.training_arguments;
   take_training_arguments(keys, arguments);
+  // swift/optimizers/mapping.py.
+  if (const std::string own = keys.text("optimizer", ""); own == "muon")
+    arguments.set("optim", own);
+  else if (!own.empty() && own != "default")
+    keys.warn("optimizer", "not-modelled", fmt::format("{} of ms-swift is not modelled", own), {});
   const std::int64_t batch = keys.count("per_device_train_batch_size", 1);
   const std::int64_t ranks = recipe.world.value_or(1);
   arguments.set("per_device_train_batch_size", batch);

@@ -35,6 +35,7 @@ struct Recipe {
   ConfigValue adapter;             ///< LoraConfig's arguments: a dict; None: the whole model trains
   std::string quantization;        ///< as --quantization takes it; empty: none
   bool prepares_for_kbit = false;  ///< prepare_model_for_kbit_training
+  bool casts_ends_and_back = false;      ///< eager::FineTuningSetup::casts_ends_and_back
   std::optional<Dtype> base_dtype;       ///< that the weights are loaded in
   bool keeps_magnitudes = false;         ///< trainable_dtype is not for DoRA's magnitudes
   bool loads_on_host = false;            ///< from_pretrained without device_map, even on one device

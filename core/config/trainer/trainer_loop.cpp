@@ -27,10 +27,20 @@ constexpr std::array<std::string_view, 11> not_simulated{"tf32",
                                                          "full_determinism"};
 
 /// What the Trainer calls them. Source: training_args.py, OptimizerNames; trainer_optimizer.py.
-constexpr std::string_view without_implementations[] = {
-    "adafactor",       "adamw_8bit",       "adamw_bnb_8bit",   "lion_8bit",
-    "lion_32bit",      "paged_adamw",      "paged_adamw_8bit", "paged_adamw_32bit",
-    "paged_lion_8bit", "paged_lion_32bit", "rmsprop_bnb_8bit", "rmsprop_bnb_32bit"};
+/// Muon comes from tools around it.
+constexpr std::string_view without_implementations[] = {"adafactor",
+                                                        "adamw_8bit",
+                                                        "adamw_bnb_8bit",
+                                                        "lion_8bit",
+                                                        "lion_32bit",
+                                                        "paged_adamw",
+                                                        "paged_adamw_8bit",
+                                                        "paged_adamw_32bit",
+                                                        "paged_lion_8bit",
+                                                        "paged_lion_32bit",
+                                                        "rmsprop_bnb_8bit",
+                                                        "rmsprop_bnb_32bit",
+                                                        "muon"};
 
 class LoopReader {
  public:

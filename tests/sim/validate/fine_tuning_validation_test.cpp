@@ -657,6 +657,31 @@ TEST(FineTuningScenario, LoadsOnTheHostWhatFsdpTakesUnitByUnit) {
                    .to_host);
 }
 
+// axolotl 067b021c, loaders/model.py: with adapters and without FSDP.
+TEST(FineTuningScenario, CastsWhatAxolotlCastsWhileItLoads) {
+  const auto tuning_of = [](const std::string& method) {
+    return *fine_tuning_scenario(row_of("axolotl-ai-cloud/axolotl e,Qwen2.5-7B," + method +
+                                        ",bf16,1,A100,single device,1,512,on,,9,device,"))
+                .training.setup.fine_tuning;
+  };
+  EXPECT_TRUE(tuning_of("qlora").casts_ends_and_back);
+  EXPECT_TRUE(tuning_of("qlora").prepares_for_kbit);
+  EXPECT_TRUE(tuning_of("lora").casts_ends_and_back);
+  EXPECT_FALSE(tuning_of("lora").prepares_for_kbit);
+}
+
+// transformers 4.50, of March 2025, asks for one block first.
+TEST(FineTuningScenario, AsksForABlockAsTheReleaseOfANotebookDoes) {
+  const auto warm_up_of = [](const std::string& notebook) {
+    return fine_tuning_scenario(row_of("unslothai/notebooks nb/" + notebook +
+                                       ",Qwen3-14B,qlora,bf16,1,Tesla T4,single device "
+                                       "(Unsloth kernels),2,2048,unsloth,,9,reserved,"))
+        .training.setup.fine_tuning->warm_up;
+  };
+  EXPECT_EQ(warm_up_of("Qwen2.5_Coder_(14B)-Conversational.ipynb"), eager::WarmUp::none);
+  EXPECT_EQ(warm_up_of("Qwen3_(14B)-Reasoning-Conversational.ipynb"), eager::WarmUp::with_tied);
+}
+
 // The Trainer keeps states of embeddings in 32 bits. UnslothTrainer makes its own optimizer.
 TEST(FineTuningScenario, KnowsWhoMakesTheOptimizer) {
   const auto in_float = [](std::string_view source, std::string_view gpu) {

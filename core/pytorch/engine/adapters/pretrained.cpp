@@ -1,6 +1,8 @@
 #include "core/pytorch/engine/adapters/pretrained.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -63,7 +65,7 @@ class Loading {
     std::vector<Place> places = places_of_parameters();
     // litgpt makes its modules on the device, one after the other (Fabric.init_module).
     if (request_.model.family != "litgpt") {
-      if (request_.warms_up && !request_.to_host) warm_up(places);
+      if (request_.warm_up != WarmUp::none && !request_.to_host) warm_up(places);
       std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
         return comes_before(a.parameter.name, b.parameter.name);
       });
@@ -117,8 +119,7 @@ class Loading {
     return bytes > 2 * small_segment ? bytes - small_segment : 0;
   }
 
-  /// modeling_utils.py, caching_allocator_warmup: one block of the model's size, let go at once.
-  void warm_up(const std::vector<Place>& places) {
+  std::int64_t half_bytes_by_parameter(const std::vector<Place>& places) const {
     std::int64_t half_bytes = 0;
     for (const Place& place : places) {
       const Tensor& tensor = place.parameter.tensor();
@@ -126,7 +127,39 @@ class Loading {
       const bool four_bits = place.layer && (place.layer->is_4bit() || place.layer->is_packed());
       half_bytes += tensor.numel() * (!place.layer ? whole : four_bits ? 1 : 2);
     }
-    std::int64_t bytes = half_bytes / 2;
+    return half_bytes;
+  }
+
+  /// 0.95 of what is free in 4.51, all but 1.2 GiB in 4.57.
+  std::int64_t most_to_warm_up() const {
+    const std::int64_t free = request_.free_memory.count;
+    constexpr std::int64_t left_free = 12 * (std::int64_t{1} << 30) / 10;
+    if (free == 0) return std::numeric_limits<std::int64_t>::max();
+    if (request_.warm_up == WarmUp::with_tied) return free / 100 * 95;
+    return std::max<std::int64_t>(0, free - left_free);
+  }
+
+  /// get_accelerator_warm_up_factor of 4.57, and the same number in 4.51: 4 of 2.
+  std::int64_t half_bytes_of_model(const std::vector<Place>& places) const {
+    std::int64_t bytes = 0;
+    for (const Place& place : places) {
+      const Tensor& tensor = place.parameter.tensor();
+      bytes += tensor.numel() * size_of(tensor.dtype()).count;
+    }
+    if (request_.warm_up == WarmUp::with_tied)
+      for (const TiedName& tied : request_.model.tied) {
+        const Parameter& parameter =
+            request_.model.parameters[request_.model.find(tied.first).value];
+        bytes += parameter.elements() * size_of(parameter.dtype).count;
+      }
+    bytes = std::min(bytes, most_to_warm_up());
+    return request_.quantization ? bytes : 2 * bytes;
+  }
+
+  void warm_up(const std::vector<Place>& places) {
+    const bool by_parameter = request_.warm_up == WarmUp::by_parameter;
+    std::int64_t bytes =
+        (by_parameter ? half_bytes_by_parameter(places) : half_bytes_of_model(places)) / 2;
     if (request_.automatic_map) bytes = without_unused(bytes);
     constexpr std::int64_t element_bytes = 2;
     if (bytes > 0) empty(s_, {bytes / element_bytes}, {Dtype::float16, s_.settings.device});

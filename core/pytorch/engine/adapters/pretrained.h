@@ -2,6 +2,7 @@
 // are quantised there.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -16,6 +17,15 @@ struct Pretrained {
   QuantizedLayers quantized;
 };
 
+/// modeling_utils.py, caching_allocator_warmup: one block that is asked for before the weights
+/// come, and let go at once.
+enum class WarmUp : std::uint8_t {
+  none,          ///< transformers before 4.50, of March 2025
+  with_tied,     ///< 4.51: as `halved`, and a tied head counts once more
+  halved,        ///< 4.57: half of a base in 16 bits where the model is to be quantised
+  by_parameter,  ///< 5: what every weight will need
+};
+
 /// `meta` is a session on the meta device in which the empty model is made first; it must outlive
 /// the model. Parameters keep what `model` says of their dtype and training.
 struct PretrainedRequest {
@@ -25,7 +35,8 @@ struct PretrainedRequest {
   std::optional<Quantization> quantization;
   bool automatic_map = false;  ///< FineTuningSetup::automatic_map
   bool to_host = false;        ///< FineTuningSetup::to_host
-  bool warms_up = true;        ///< FineTuningSetup::warms_up
+  WarmUp warm_up = WarmUp::by_parameter;
+  Bytes free_memory = {};  ///< FineTuningSetup::free_memory
 };
 Pretrained load_pretrained(Session& s, Session& meta, const PretrainedRequest& request);
 

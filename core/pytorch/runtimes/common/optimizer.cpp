@@ -49,6 +49,7 @@ void ParameterOptimizer::step(Session& s, const FusedScaling& scaling) {
   const NoGrad no_grad(s);
   if (settings_.bitsandbytes) return bitsandbytes_step(s);
   if (settings_.rule == OptimizerRule::adafactor) return adafactor_step(s);
+  if (settings_.rule == OptimizerRule::muon) return muon_step(s);
   if (settings_.rule != OptimizerRule::sgd) make_adam_states(s);
   std::vector<Group> all = groups();
   Group* before = nullptr;

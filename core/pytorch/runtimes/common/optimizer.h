@@ -1,5 +1,5 @@
 // torch.optim's Adam, AdamW and SGD with the temporaries that each implementation makes,
-// bitsandbytes' AdamW, Lion and RMSprop, and transformers' Adafactor.
+// bitsandbytes' AdamW, Lion and RMSprop, transformers' Adafactor, and Moonlight's Muon.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace shardscope::eager {
 
-enum class OptimizerRule : std::uint8_t { adamw, adam, sgd, adafactor };
+enum class OptimizerRule : std::uint8_t { adamw, adam, sgd, adafactor, muon };
 /// foreach is PyTorch's default on CUDA, loop on the CPU.
 enum class OptimizerImplementation : std::uint8_t { foreach, fused, loop };
 
@@ -66,12 +66,15 @@ class ParameterOptimizer {
   void zero_grad(Session& s, bool set_to_none = true);
   /// GlobalOptimManager.register_module_override(..., {"optim_bits": 32}) of bitsandbytes.
   void keep_in_float(Tensors parameters) { in_float_ = std::move(parameters); }
+  /// Of muon: these go to AdamW, as do all that are no matrices.
+  void leave_to_adamw(Tensors parameters) { left_to_adamw_ = std::move(parameters); }
   void read_gradients_through(GradientView view) { gradient_view_ = std::move(view); }
 
   /// State of one parameter: none before the first step in which it has a gradient.
   struct State {
-    Tensor step;             ///< on the CPU; fused or capturable: on the device
-    Tensor first_moment;     ///< exp_avg; of sgd its momentum; of adafactor exp_avg_sq or its rows
+    Tensor step;          ///< on the CPU; fused or capturable: on the device
+    Tensor first_moment;  ///< exp_avg; of sgd and muon the momentum; of adafactor exp_avg_sq or its
+                          ///< rows
     Tensor second_moment;    ///< exp_avg_sq; of adafactor its columns
     Tensor greatest_moment;  ///< max_exp_avg_sq
     /// Of bitsandbytes' 8 bits: absmax1 and absmax2. Its moments are state1 and state2; paged ones
@@ -102,6 +105,8 @@ class ParameterOptimizer {
   void make_bitsandbytes_state(Session& s, const Tensor& parameter, State& state);
   void adafactor_step(Session& s);
   void make_adafactor_state(Session& s, const Tensor& gradient, State& state);
+  void muon_step(Session& s);
+  bool is_left_to_adamw(const Tensor& parameter) const;
   void sgd(Session& s, Group& group, const FusedScaling& scaling);
   void sgd_foreach(Session& s, Group& group);
   void sgd_fused(Session& s, Group& group, const FusedScaling& scaling);
@@ -113,6 +118,7 @@ class ParameterOptimizer {
   std::vector<State> states_;  // by parameter
   Tensors code_tables_;
   Tensors in_float_;
+  Tensors left_to_adamw_;
 };
 
 }  // namespace shardscope::eager

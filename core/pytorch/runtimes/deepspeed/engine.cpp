@@ -147,7 +147,9 @@ std::vector<HeldTensor> Engine::held() const {
       for (const auto& [tensor, name] :
            {std::pair{state.step, "step"}, std::pair{state.first_moment, "first moment"},
             std::pair{state.second_moment, "second moment"},
-            std::pair{state.greatest_moment, "greatest moment"}})
+            std::pair{state.greatest_moment, "greatest moment"},
+            std::pair{state.first_scales, "scales of the first moment"},
+            std::pair{state.second_scales, "scales of the second moment"}})
         if (tensor) all.push_back({tensor, MemoryCategory::optimizer_states, name});
   return all;
 }

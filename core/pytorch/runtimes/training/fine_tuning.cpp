@@ -40,7 +40,8 @@ FineTuned loaded(Session& s, Session& maker, const FineTuningInput& input) {
                                            .quantization = input.setup.quantization,
                                            .automatic_map = input.setup.automatic_map,
                                            .to_host = input.setup.to_host,
-                                           .warms_up = input.setup.warms_up});
+                                           .warm_up = input.setup.warm_up,
+                                           .free_memory = input.setup.free_memory});
   if (input.setup.empties_cache) s.empty_cache();
   return {std::move(pretrained.module), std::move(pretrained.quantized)};
 }
@@ -59,10 +60,23 @@ void enable_checkpointing(Session& s, Module& root, const FineTuningSetup& setup
   }
 }
 
+/// _convert_embedding_modules_dtype.
+void cast_ends(Session& s, Module& base, Dtype dtype) {
+  const NoGrad no_grad(s);
+  for (const NamedParameter& p : named_parameters_of(base)) {
+    const bool is_end = p.name.find("norm") != std::string::npos ||
+                        p.name.ends_with("embed_tokens.weight") ||
+                        p.name.ends_with("lm_head.weight");
+    if (is_end && p.tensor().dtype() != dtype) p.tensor().set_data(to(s, p.tensor(), dtype));
+  }
+}
+
 void adapt(Session& s, FineTuned& tuned, const FineTuningInput& input) {
   const FineTuningSetup& setup = input.setup;
   Module& base = *tuned.module;
+  if (setup.casts_ends_and_back) cast_ends(s, base, Dtype::float32);
   if (setup.prepares_for_kbit) prepare_for_kbit_training(s, base, tuned.quantized);
+  if (setup.casts_ends_and_back) cast_ends(s, base, setup.base->dtype);
   enable_checkpointing(s, base, setup);
   // transformers' gradient_checkpointing_enable asks for them itself.
   if (setup.input_gradients || !setup.checkpointed_layers.empty())
@@ -92,6 +106,7 @@ void adapt(Session& s, FineTuned& tuned, const FineTuningInput& input) {
                    .config = input.config,
                    .quantized = tuned.quantized,
                    .dtype = setup.base->dtype});
+  if (setup.casts_ends_and_back) s.empty_cache();
   if (!setup.trainable_dtype) return;
   const NoGrad no_grad(s);
   const auto is_kept = [&](const std::string& name) {

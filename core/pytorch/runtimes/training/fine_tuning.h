@@ -13,6 +13,7 @@
 #include "core/model/quantization.h"
 #include "core/pytorch/engine/adapters/litgpt.h"
 #include "core/pytorch/engine/adapters/litgpt_lora.h"
+#include "core/pytorch/engine/adapters/pretrained.h"
 #include "core/pytorch/engine/adapters/quantized.h"
 #include "core/pytorch/engine/adapters/unsloth.h"
 #include "core/pytorch/engine/checkpoint.h"
@@ -35,12 +36,15 @@ struct FineTuningSetup {
   /// weight on the device. Source: 4.51 modeling_utils.py, _load_state_dict_into_meta_model; 5.24
   /// quantizer_bnb_4bit.py, update_device_map.
   bool loads_as_transformers_4 = false;
-  /// With from_pretrained: weights lie in one segment, which was asked for before they came. false:
-  /// transformers before 4.50, of March 2025.
-  bool warms_up = true;
-  bool empties_cache = false;                     ///< torch.cuda.empty_cache() after loading
+  WarmUp warm_up = WarmUp::by_parameter;  ///< with from_pretrained
+  Bytes free_memory = {};      ///< of the device before loading, which bounds warm_up; 0: unknown
+  bool empties_cache = false;  ///< torch.cuda.empty_cache() after loading
   std::optional<Quantization> quantization = {};  ///< needs from_pretrained
   bool prepares_for_kbit = false;                 ///< prepare_model_for_kbit_training
+  /// axolotl: norms, embedding and head become float32 before prepares_for_kbit, and what the base
+  /// is made in after it. The cache is emptied after the adapters. Source: axolotl 067b021c,
+  /// loaders/model.py, _configure_embedding_dtypes, _apply_post_lora_load_setup.
+  bool casts_ends_and_back = false;
   /// gradient_checkpointing_enable: layers whose forward is a checkpoint, by name in the base
   /// model.
   std::vector<std::string> checkpointed_layers = {};

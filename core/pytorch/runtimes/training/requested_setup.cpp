@@ -186,8 +186,10 @@ bool quantises_for_the_host(const TrainingSetup& setup) {
 }  // namespace
 
 void set_fine_tuning(FineTuningSetup tuning, TrainingSetup& setup) {
-  if (tuning.loads_as_transformers_4 && tuning.quantization)
+  if (tuning.loads_as_transformers_4 && tuning.quantization) {
     tuning.to_host = quantises_for_the_host(setup);
+    tuning.warm_up = WarmUp::halved;
+  }
   // FSDP and DeepSpeed take a model on the host; a quantised one is made on its device.
   tuning.from_pretrained = std::holds_alternative<ddp::Options>(setup.runtime) ||
                            std::holds_alternative<PlainSetup>(setup.runtime) ||

@@ -28,6 +28,16 @@ Tensors embedding_weights(Module& root) {
   return weights;
 }
 
+/// Embeddings and heads by name. Source: LLaMA-Factory 0.9.5, train/trainer_utils.py,
+/// _create_muon_optimizer; ms-swift 3602360, optimizers/muon.py.
+Tensors ends_by_name(Module& root) {
+  Tensors ends;
+  for (const NamedParameter& p : named_parameters_of(root))
+    if (p.name.find("embed") != std::string::npos || p.name.find("lm_head") != std::string::npos)
+      ends.push_back(p.tensor());
+  return ends;
+}
+
 }  // namespace
 
 TrainingLoop::OwnPart::OwnPart(Session& s, const ProcessGroup& world,
@@ -60,6 +70,8 @@ ParameterOptimizer TrainingLoop::optimizer_of(Tensors parameters) {
   const auto& bitsandbytes = settings_.optimizer.bitsandbytes;
   if (bitsandbytes && bitsandbytes->embeddings_in_float)
     optimizer.keep_in_float(embedding_weights(model_.module()));
+  if (settings_.optimizer.rule == OptimizerRule::muon)
+    optimizer.leave_to_adamw(ends_by_name(model_.module()));
   return optimizer;
 }
 
