@@ -80,6 +80,7 @@ Finding refused_by(const ConfigFile& file, const Error& error) {
 /// The line and the name of the file's own key; tools also take members of fsdp_config with the
 /// prefix "fsdp_".
 void place_in(const ConfigValue& file, Finding& finding) {
+  if (finding.key == "optim" && entry_of(file, "optim") == nullptr) finding.key = "optimizer";
   const std::size_t dot = finding.key.find('.');
   const ConfigValue::Entry* entry = entry_of(file, finding.key.substr(0, dot));
   finding.line = entry ? entry->line : 0;

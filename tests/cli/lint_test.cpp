@@ -62,6 +62,19 @@ TEST_F(Lint, WhatIsNoNumberIsNotCalledQuoted) {
   EXPECT_THAT(outcome.output, HasSubstr("expected a whole number, got \"eight\""));
 }
 
+// The Trainer's optim is axolotl's optimizer.
+TEST_F(Lint, AnOptimizerThatNobodyHasIsNamedByTheFilesOwnKey) {
+  workplace_.write("ax.yaml",
+                   "base_model: m\nsequence_len: 64\nmicro_batch_size: 1\noptimizer: adamw8bit\n");
+  workplace_.write("arguments.json", "{\n\"optim\": \"adam_torch\"}\n");
+  const Outcome outcome = workplace_.run("lint ax.yaml");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.output,
+              AllOf(HasSubstr("ax.yaml:4: error: optimizer: "), HasSubstr("\"adamw_8bit\"?")));
+  EXPECT_THAT(workplace_.run("lint arguments.json").output,
+              AllOf(HasSubstr(":2: error: optim: "), HasSubstr("\"adamw_torch\"?")));
+}
+
 // What a checkpoint of a quantised base and adapters takes does not follow from all parameters.
 TEST_F(Lint, AnAdaptersCheckpointIsNotSizedAsTheWholeModel) {
   workplace_.write("big.json", R"({"model_type": "llama", "num_hidden_layers": 80,

@@ -378,6 +378,20 @@ TEST(LlamaFactoryRecipe, RefusesToTrainAQuantisedBase) {
             "write finetuning_type: lora, or remove the key");
 }
 
+// pydantic: bf16 is Literal["auto"] | bool | None.
+TEST(AxolotlRecipe, RefusesAPrecisionThatIsNeitherAutoNorABool) {
+  const std::string rest = "base_model: m\nsequence_len: 64\nmicro_batch_size: 1\nbf16: ";
+  EXPECT_EQ(refusal(ConfigKind::axolotl, rest + "maybe\n"),
+            "run.yaml:4: bf16: expected auto, true or false, got 'maybe'; "
+            "write auto, true or false");
+  const auto bf16 = [&](const std::string& value) {
+    return read(ConfigKind::axolotl, rest + value + "\n").training_arguments.get("bf16");
+  };
+  EXPECT_TRUE(bf16("auto").truthy());
+  EXPECT_TRUE(bf16("\"yes\"").truthy());
+  EXPECT_FALSE(bf16("\"False\"").truthy());
+}
+
 // hparams/parser.py: "Some keys are not used by the HfArgumentParser". Keys of its own that have no
 // bearing on memory and time are no such keys.
 TEST(LlamaFactoryRecipe, HasErrorsForKeysThatItRaisesFor) {

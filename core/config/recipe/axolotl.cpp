@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "core/base/refusal.h"
 #include "core/config/recipe/recipe_keys.h"
 #include "core/config/recipe/tools.h"
+#include "core/config/values/python_arithmetic.h"
 
 namespace shardscope::recipes {
 namespace {
@@ -226,18 +228,30 @@ struct Precision {
   Dtype dtype = Dtype::bfloat16;
 };
 
-bool asks(const ConfigValue& value) {
-  return value.is("auto") || value.is("full") || (!value.is_string() && value.truthy());
+/// As pydantic reads `Literal["auto"] | bool | None`, and "full" of former releases.
+bool asks(const Keys& keys, std::string_view key, const ConfigValue& value) {
+  if (!value.is_string()) return value.truthy();
+  if (value.is("auto") || value.is("full")) return true;
+  try {
+    return str_to_bool(value.string());
+  } catch (const Refusal&) {
+    throw keys.error(key, fmt::format("expected auto, true or false, got {}", value.repr()),
+                     "write auto, true or false");
+  }
+}
+
+bool asks(Keys& keys, std::string_view key) {
+  const ConfigValue value = keys.take(key);
+  return asks(keys, key, value);
 }
 
 Precision precision_of(Keys& keys, bool is_8bit) {
-  const bool given = keys.has("bf16");
-  ConfigValue bf16 = keys.take("bf16");
-  if (!given) bf16 = "auto";
-  const bool fp16 = asks(keys.take("fp16"));
-  const bool float16 = asks(keys.take("float16")), bfloat16 = asks(keys.take("bfloat16"));
+  ConfigValue bf16 = "auto";
+  if (keys.has("bf16")) bf16 = keys.take("bf16");
+  const bool fp16 = asks(keys, "fp16");
+  const bool float16 = asks(keys, "float16"), bfloat16 = asks(keys, "bfloat16");
   keys.take("float32");
-  Precision result{.bf16 = asks(bf16) && !(fp16 && bf16.is("auto"))};
+  Precision result{.bf16 = asks(keys, "bf16", bf16) && !(fp16 && bf16.is("auto"))};
   result.fp16 = fp16 && !result.bf16;
   if (result.bf16 || bfloat16) return result;
   result.dtype = is_8bit || fp16 || float16 ? Dtype::float16 : Dtype::float32;
@@ -465,6 +479,10 @@ Recipe read_axolotl(const ConfigValue& value, const std::string& file) {
   recipe.allocator = "expandable_segments:True";
   // loaders/model.py, _configure_embedding_dtypes, _prepare_model_for_quantization.
   recipe.casts_ends_and_back = !kind.empty() && !arguments.has("fsdp");
+  if (kind.empty() && !arguments.has("fsdp") && recipe.attention != "flash" && recipe.loss != "cut")
+    recipe.assumed.emplace_back(
+        "norms, embedding and head train in the model's dtype (without flash attention axolotl "
+        "keeps them in float32)");
   recipe.prepares_for_kbit = recipe.casts_ends_and_back && !recipe.quantization.empty();
   keys.finish(left_out, no_bearing, trainer_keys(), "axolotl");
   recipe.findings = keys.take_findings();

@@ -176,6 +176,84 @@ void lint_checkpointing(const ConfigValue& arguments, const ConfigValue& fsdp_co
   }
 }
 
+/// Source: transformers 5.24 training_args.py, OptimizerNames, with names of 4; axolotl's
+/// utils/schemas/enums.py, CustomSupportedOptimizers. Muon is of other tools, too.
+constexpr std::string_view optimizers[] = {"adamw_hf",
+                                           "adamw_apex_fused",
+                                           "adamw_torch",
+                                           "adamw_torch_fused",
+                                           "adamw_torch_xla",
+                                           "adamw_torch_npu_fused",
+                                           "adafactor",
+                                           "adamw_anyprecision",
+                                           "adamw_torch_4bit",
+                                           "adamw_torch_8bit",
+                                           "ademamix",
+                                           "sgd",
+                                           "adagrad",
+                                           "adamw_bnb_8bit",
+                                           "adamw_8bit",
+                                           "ademamix_8bit",
+                                           "lion_8bit",
+                                           "lion_32bit",
+                                           "paged_adamw",
+                                           "paged_adamw_32bit",
+                                           "paged_adamw_8bit",
+                                           "paged_ademamix_32bit",
+                                           "paged_ademamix_8bit",
+                                           "paged_lion_32bit",
+                                           "paged_lion_8bit",
+                                           "rmsprop",
+                                           "rmsprop_bnb",
+                                           "rmsprop_bnb_8bit",
+                                           "rmsprop_bnb_32bit",
+                                           "galore_adamw",
+                                           "galore_adamw_8bit",
+                                           "galore_adafactor",
+                                           "galore_adamw_layerwise",
+                                           "galore_adamw_8bit_layerwise",
+                                           "galore_adafactor_layerwise",
+                                           "lomo",
+                                           "adalomo",
+                                           "grokadamw",
+                                           "schedule_free_radam",
+                                           "schedule_free_adamw",
+                                           "schedule_free_sgd",
+                                           "apollo_adamw",
+                                           "apollo_adamw_layerwise",
+                                           "stable_adamw",
+                                           "optimi_adamw",
+                                           "ao_adamw_4bit",
+                                           "ao_adamw_8bit",
+                                           "ao_adamw_fp8",
+                                           "adopt_adamw",
+                                           "came_pytorch",
+                                           "muon",
+                                           "dion",
+                                           "sinkgd",
+                                           "flash_adamw",
+                                           "flash_adam",
+                                           "flash_sgd",
+                                           "flash_sgdw",
+                                           "flash_lion",
+                                           "q_galore_adamw8bit"};
+
+void lint_optimizer(const ConfigValue& arguments, FindingList& findings) {
+  const Entry* optim = entry_of(arguments, "optim");
+  if (optim == nullptr || !optim->value.is_string()) return;
+  const std::string& name = optim->value.string();
+  if (std::ranges::find(optimizers, name) != std::end(optimizers)) return;
+  const auto near = nearest_word(name, {std::begin(optimizers), std::end(optimizers)});
+  findings.add(
+      {.rule = "refused-value",
+       .severity = Severity::error,
+       .message = fmt::format("transformers raises ValueError: {} is not one of OptimizerNames",
+                              optim->value.repr()),
+       .mend = near ? fmt::format("did you mean \"{}\"?", *near)
+                    : "write one of transformers' names, such as adamw_torch_fused"},
+      *optim, "");
+}
+
 void add_raised(const Error& error, int line, FindingList& findings) {
   const auto* refusal = dynamic_cast<const Refusal*>(&error);
   findings.add(
@@ -279,6 +357,7 @@ std::vector<Finding> lint_training_arguments(std::string_view text, const std::s
   if (on && !own) lint_config(fsdp_config, run, findings, "fsdp_config");
   lint_overruled_word(*arguments, fsdp_config, findings);
   lint_checkpointing(*arguments, fsdp_config, findings);
+  lint_optimizer(*arguments, findings);
   lint_saving(*arguments, fsdp_config, findings);
   lint_raised(*arguments, run, findings);
   std::vector<Finding> all = findings.take();
