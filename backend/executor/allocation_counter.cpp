@@ -1,10 +1,9 @@
 // Takes the place of the C library's allocator entry points in the program, counts, and hands on to
-// glibc. Small memory that C++ lets go of is kept for the thread's next requests.
+// glibc.
 #include "backend/executor/allocation_counter.h"
 
 #include <dlfcn.h>
 #include <execinfo.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <array>
@@ -21,7 +20,6 @@ void* __libc_malloc(std::size_t bytes);
 void* __libc_calloc(std::size_t count, std::size_t bytes);
 void* __libc_realloc(void* old, std::size_t bytes);
 void* __libc_memalign(std::size_t alignment, std::size_t bytes);
-void __libc_free(void* memory);
 extern const char __executable_start;
 extern const char etext;
 // NOLINTEND(bugprone-reserved-identifier, readability-identifier-naming)
@@ -79,71 +77,6 @@ void* allocate_or_throw(std::size_t bytes, std::size_t alignment) {
     if (handler == nullptr) throw std::bad_alloc();
     handler();
   }
-}
-
-// glibc keeps seven freed blocks of each size for a thread. A recording lets go of thousands at a
-// time, which then are joined and divided again. So more are kept: of each size as many as make
-// `most_kept_bytes`.
-
-constexpr std::size_t kept_step = 16, least_room = 24, kept_sizes = 64;
-constexpr std::size_t most_kept_bytes = std::size_t{1} << 20;
-
-struct KeptBlock {
-  KeptBlock* next;
-};
-
-struct KeptBlocks {
-  KeptBlock* first = nullptr;
-  std::size_t count = 0;
-};
-
-constinit thread_local std::array<KeptBlocks, kept_sizes> kept_blocks{};
-constinit thread_local bool thread_has_ended = false;
-
-/// A thread that ends keeps nothing.
-struct EndOfThread {
-  EndOfThread() = default;
-  EndOfThread(const EndOfThread&) = delete;
-  EndOfThread& operator=(const EndOfThread&) = delete;
-  ~EndOfThread() {
-    thread_has_ended = true;
-    for (KeptBlocks& kept : kept_blocks)
-      while (kept.first != nullptr) __libc_free(std::exchange(kept.first, kept.first->next));
-  }
-};
-
-/// The smallest size that has room for so many.
-constexpr std::size_t place_of_request(std::size_t bytes) {
-  return bytes <= least_room ? 0 : (bytes - least_room + kept_step - 1) / kept_step;
-}
-
-/// Sizes of glibc's blocks: no memory is lost where one is asked for whole.
-constexpr std::size_t room_of(std::size_t place) { return least_room + kept_step * place; }
-
-void* allocate(std::size_t bytes) {
-  const std::size_t place = place_of_request(bytes);
-  if (place >= kept_sizes) return allocate_or_throw(bytes, 0);
-  KeptBlocks& kept = kept_blocks[place];
-  if (kept.first == nullptr) return allocate_or_throw(room_of(place), 0);
-  --kept.count;
-  return std::exchange(kept.first, kept.first->next);
-}
-
-void let_go(void* memory, std::size_t place) noexcept {
-  if (place >= kept_sizes || thread_has_ended) return __libc_free(memory);
-  KeptBlocks& kept = kept_blocks[place];
-  if ((kept.count + 1) * room_of(place) > most_kept_bytes) return __libc_free(memory);
-  thread_local const EndOfThread end;
-  ++kept.count;
-  kept.first = new (memory) KeptBlock{kept.first};
-}
-
-void let_go(void* memory) noexcept {
-  if (memory != nullptr) let_go(memory, (malloc_usable_size(memory) - least_room) / kept_step);
-}
-
-void let_go_of(std::size_t bytes, void* memory) noexcept {
-  if (memory != nullptr) let_go(memory, place_of_request(bytes));
 }
 
 }  // namespace
@@ -206,21 +139,12 @@ int posix_memalign(void** memory, std::size_t alignment, std::size_t bytes) {
 // the C++ library.
 void* operator new(std::size_t bytes) {
   count(bytes, __builtin_return_address(0));
-  return shardscope::allocate(bytes);
+  return shardscope::allocate_or_throw(bytes, 0);
 }
 
 void* operator new[](std::size_t bytes) {
   count(bytes, __builtin_return_address(0));
-  return shardscope::allocate(bytes);
-}
-
-void operator delete(void* memory) noexcept { shardscope::let_go(memory); }
-void operator delete[](void* memory) noexcept { shardscope::let_go(memory); }
-void operator delete(void* memory, std::size_t bytes) noexcept {
-  shardscope::let_go_of(bytes, memory);
-}
-void operator delete[](void* memory, std::size_t bytes) noexcept {
-  shardscope::let_go_of(bytes, memory);
+  return shardscope::allocate_or_throw(bytes, 0);
 }
 
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
