@@ -66,6 +66,8 @@ std::vector<TextOption> text_options(const JobSettings& settings) {
 
 constexpr std::string_view ranks_per_node = "ranks_per_node";
 constexpr std::string_view use_orig_params = "use_orig_params";
+/// --mesh with an axis tensor, which a job's own mesh does not have.
+constexpr std::string_view divided_mesh = "mesh";
 /// transformers' Trainer makes the optimizer: of a plan's place, which names no file of it.
 constexpr std::string_view by_trainer = "by_trainer";
 /// Units of several blocks, prefetch and offload of a plan's place, which no option says: its
@@ -116,6 +118,10 @@ void take(const JobSettings& settings, const std::string& name, const std::strin
         value == "true";
     return;
   }
+  if (name == divided_mesh) {
+    if (!settings.job.mesh) settings.job.mesh = value;
+    return;
+  }
   if (name == ranks_per_node) {
     std::int64_t number = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
@@ -137,8 +143,8 @@ void take(const JobSettings& settings, const std::string& name, const std::strin
 /// the command line takes its place.
 bool is_of_the_jobs_runtime(std::string_view name, const ShardingOptions& sharding) {
   constexpr std::string_view files[] = {
-      "accelerate", "accelerate_version", "deepspeed", "training_arguments",
-      "fsdp",       "fsdp_config",        "config",    place_of_plan};
+      "accelerate", "accelerate_version", "deepspeed", "training_arguments", "fsdp", "fsdp_config",
+      "config",     place_of_plan,        divided_mesh};
   if (std::ranges::find(files, name) != std::end(files)) return true;
   if (name == use_orig_params) return sharding.runtime != "fsdp1";
   return sharding.names_file() && (name == "wrap" || (name == "precision" && !sharding.deepspeed));
@@ -176,6 +182,8 @@ std::vector<std::pair<std::string, std::string>> given(const JobSettings& settin
   if (settings.sharding.choice) options.emplace_back(place_of_plan, *settings.sharding.choice);
   if (settings.sharding.use_orig_params) options.emplace_back(use_orig_params, "true");
   if (settings.pytorch.by_trainer && !file) options.emplace_back(by_trainer, "true");
+  if (settings.job.mesh && has_axis_tensor(*settings.job.mesh))
+    options.emplace_back(divided_mesh, *settings.job.mesh);
   return options;
 }
 

@@ -94,10 +94,7 @@ std::string places_table(const planner::Answer& answer, const Painter& painter) 
                {"margin", Align::right}});
   for (std::size_t i = 0; i < answer.candidates.size(); ++i) {
     const planner::Candidate& candidate = answer.candidates[i];
-    if (i == answer.best_few)
-      table.row(
-          {"",
-           {fmt::format("not among the {} best, in less memory:", answer.best_few), Paint::dim}});
+    if (i == answer.best_few) table.row({"", {"others, in less memory:", Paint::dim}});
     const Summary& summary = candidate.summary;
     const Paint paint = i == 0 ? Paint::bold : Paint::plain;
     table.row({{std::to_string(candidate.place), paint},
@@ -358,7 +355,8 @@ std::string file_alone_text(const planner::Answer& answer, const planner::Inputs
       summary.out_of_memory
           ? "runs out of memory"
           : fmt::format("takes {} a step and needs {}", rounded_text(summary.step_time),
-                        rounded_text(needed_memory(summary)));
+                        rounded_text(needed_memory(summary))) +
+                (summary.fits ? "" : ", which is not there");
   const planner::Choice& chosen = answer.candidates[answer.chosen.candidate].choice;
   return fmt::format("          {} alone, without {}, {}\n", answer.written->file,
                      planner::what_the_file_lacks(chosen, planner::written_from(inputs)), ends);

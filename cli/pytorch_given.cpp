@@ -58,8 +58,11 @@ void add_job(const ShardingOptions& sharding, PytorchGiven& given) {
   const bool is_beside_file = job.strategy.mesh.pipeline > 1 && sharding.names_file();
   if (!given.job.strategy && (is_hybrid(strategy) || is_beside_file))
     take("mesh", given.job.mesh, text_of(job.strategy.mesh));
-  take("strategy", given.job.strategy, std::string(name_of(strategy)));
-  take("wrap", given.job.wrap, text_of(job.strategy.wrap));
+  // Beside an axis tensor the model's own fsdp_plan says both.
+  if (!given.job.mesh || !has_axis_tensor(*given.job.mesh)) {
+    take("strategy", given.job.strategy, std::string(name_of(strategy)));
+    take("wrap", given.job.wrap, text_of(job.strategy.wrap));
+  }
   if (!sharding.deepspeed)
     take("precision", given.job.precision,
          native ? std::string(name_of(job.strategy.precision)) : job.pytorch_precision);

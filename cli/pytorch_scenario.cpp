@@ -177,18 +177,6 @@ void check_divided(const PytorchQuestion& question, const PytorchScenario& scena
   }
 }
 
-/// Unsloth looks at what is free when the first loss is computed: the weights are there, and little
-/// else.
-void apply_free_memory(const GpuKind& gpu, PytorchScenario& scenario) {
-  auto& tuning = scenario.training.setup.fine_tuning;
-  if (!tuning || !gpu.memory) return;
-  tuning->free_memory = *gpu.memory;
-  if (!tuning->unsloth) return;
-  Bytes free = *gpu.memory;
-  for (const Parameter& p : scenario.model.parameters) free -= p.elements() * size_of(p.dtype);
-  tuning->unsloth->loss_memory = eager::unsloth_loss_memory(free);
-}
-
 /// A tool may make no reentrant checkpoints under one runtime: Recipe::not_reentrant_under.
 void leave_reentrant(const std::optional<Runtime>& without, const eager::TrainingSetup& setup,
                      PytorchGiven& given) {
@@ -356,6 +344,16 @@ JsonValue config_of(const std::filesystem::path& model) {
   return config;
 }
 
+void apply_free_memory(const GpuKind& gpu, const Model& model,
+                       std::optional<eager::FineTuningSetup>& tuning) {
+  if (!tuning || !gpu.memory) return;
+  tuning->free_memory = *gpu.memory;
+  if (!tuning->unsloth) return;
+  Bytes free = *gpu.memory;
+  for (const Parameter& p : model.parameters) free -= p.elements() * size_of(p.dtype);
+  tuning->unsloth->loss_memory = eager::unsloth_loss_memory(free);
+}
+
 PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   refuse_native_options(asked.job);
   PytorchGiven given = with_keys_of_files(
@@ -406,7 +404,7 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
     tuning->loads_as_transformers_4 =
         model_options(question).transformers == TransformersVersion::v4;
     apply_fine_tuning(std::move(*tuning), question.job.checkpointing, scenario.training.setup);
-    apply_free_memory(question.gpu, scenario);
+    apply_free_memory(question.gpu, scenario.model, scenario.training.setup.fine_tuning);
     assume_of_quantized(scenario.training);
   }
   apply_checkpointing(question, scenario);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 
 #include "cli/job_options.h"
 #include "cli/place_options.h"
@@ -41,6 +42,11 @@ JsonValue config_of(const std::filesystem::path& model);
 
 /// The model that the config describes, without adapters.
 const Model& base_of(const PytorchScenario& scenario);
+
+/// What loading and losses find free on the GPU. Unsloth looks when the first loss is computed: the
+/// weights are there, and little else. `model`: as it is trained.
+void apply_free_memory(const GpuKind& gpu, const Model& model,
+                       std::optional<eager::FineTuningSetup>& tuning);
 
 /// Throws Error naming option, key or file: what the real libraries refuse, and what is not
 /// modelled.

@@ -282,6 +282,10 @@ bool ShardingOptions::other_than_native() const {
   return names_file() || accelerate_version || (runtime && *runtime != "native");
 }
 
+bool has_axis_tensor(std::string_view mesh) {
+  return mesh.starts_with(tensor_axis) || mesh.find("," + std::string(tensor_axis)) != mesh.npos;
+}
+
 void declare_sharding_options(Command& command, ShardingOptions& options) {
   command.heading("Whose rules");
   command.option("--runtime", options.runtime,

@@ -41,6 +41,9 @@ struct ShardingOptions {
   bool other_than_native() const;
 };
 
+/// Whether --mesh has an axis tensor, as "tensor=4,shard=2" has.
+bool has_axis_tensor(std::string_view mesh);
+
 void declare_sharding_options(Command& command, ShardingOptions& options);
 
 /// Workers::casts_frozen_weights of the files. Throws Error for a version of accelerate that is not

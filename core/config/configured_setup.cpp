@@ -56,11 +56,12 @@ void refuse_unknown(const Workers& workers) {
         variable(workers.environment, fmt::format("PARALLELISM_CONFIG_{}_SIZE", axis), "1");
     if (size == "1" || size.empty()) continue;
     if (std::string_view(axis) == "TP" && workers.uses_fsdp()) throw divided_under_fsdp2(size);
-    throw not_modelled(fmt::format("parallelism_config_{}_size", lower_of(axis)),
-                       "parallelism inside a layer or a sequence",
-                       fmt::format("set it to 1; --runtime megatron and torchtitan predict such "
-                                   "ranks: --mesh {}=4",
-                                   std::string_view(axis) == "TP" ? "tensor" : "context"));
+    throw not_modelled(
+        fmt::format("parallelism_config_{}_size", lower_of(axis)),
+        "parallelism inside a layer or a sequence",
+        fmt::format("set it to 1; --runtime megatron and torchtitan, of an axis tensor "
+                    "fsdp2, too, predict such ranks: --mesh {}=4",
+                    std::string_view(axis) == "TP" ? "tensor" : "context"));
   }
 }
 

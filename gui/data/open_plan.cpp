@@ -33,19 +33,37 @@ std::size_t chosen_place(const JsonValue& plan) {
   return place && !place->is_null() ? static_cast<std::size_t>(place->integer(0)) : 0;
 }
 
-/// What `plan` says of the user's own file, which has no run folder.
-ScenarioPointer given_of(const JsonValue& plan, const fs::path& file) {
-  const std::optional<JsonValue> given = plan.find("given");
-  if (!given || !given->is_object()) return nullptr;
+/// The user's own file has no run folder.
+ScenarioPointer scenario_of_given(const JsonValue& given, const fs::path& file) {
   auto scenario = std::make_shared<Scenario>();
   scenario->path = file;
   scenario->predicted = Side{.kind = SideKind::predicted, .source = file};
-  scenario->predicted->summary = parse_summary(given->dump(), file.string());
+  scenario->predicted->summary = parse_summary(given.dump(), file.string());
   scenario->label = label_of(*scenario->predicted->summary) + " (your file)";
   scenario->findings.push_back(
       {Severity::note, file.string(),
        "has the figures of your file alone: `shardscope simulate -o` leaves its trace"});
   return scenario;
+}
+
+Finding finding_of_refused(const JsonValue& given, const JsonValue& refused) {
+  return {Severity::warning, given.at("file").string(),
+          fmt::format("your file is refused: {}", refused.string())};
+}
+
+/// What `plan` says of the user's own file; null: there is none, or it has no figures.
+ScenarioPointer given_of(const JsonValue& plan, const fs::path& file,
+                         std::vector<Finding>& findings) {
+  const std::optional<JsonValue> given = plan.find("given");
+  if (!given || !given->is_object()) return nullptr;
+  try {
+    const std::optional<JsonValue> refused = given->find("refused");
+    if (!refused) return scenario_of_given(*given, file);
+    findings.push_back(finding_of_refused(*given, *refused));
+  } catch (const Error& error) {
+    findings.push_back({Severity::error, error.parts().where, error.what()});
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -81,7 +99,7 @@ FoundPlan find_plan(const fs::path& folder) {
     throw Error({.where = file.string(),
                  .what = fmt::format("has {} places, and no run folder of any", candidates.size()),
                  .way_out = "run `shardscope plan` with -o again, which leaves them in places/"});
-  found.given = given_of(plan, file);
+  found.given = given_of(plan, file, found.findings);
   add_rejected(plan, "losers", found.findings);
   add_rejected(plan, "dropped", found.findings);
   return found;

@@ -17,10 +17,10 @@ struct FoundPlace {
   bool is_chosen = false;     ///< `plan` wrote the file of this one
 };
 
-/// The places of a plan, and strategies that are on none.
+/// The places of a plan, and what it says of strategies that are on none.
 struct FoundPlan {
   std::vector<FoundPlace> places;  ///< the best first
-  ScenarioPointer given;           ///< the user's own file, figures alone; null: there is none
+  ScenarioPointer given;           ///< the user's own file, figures alone; null: none, or refused
   std::vector<Finding> findings;   ///< "ddp no_shard: takes at least 55.7 ms a step; ..."
 };
 

@@ -19,11 +19,11 @@ bool is_window_folder(const std::filesystem::path& path);
 /// "full_shard x2"
 std::string label_of(const Summary& summary);
 
-/// Both sides with the traces of all ranks that are there. A file that is missing, or cannot be
-/// read, is a finding; throws Error where not even a summary can be read.
 /// What its summaries say, without traces, which take long to read.
 ScenarioPointer open_figures(const std::filesystem::path& path);
 
+/// Both sides with the traces of all ranks that are there. A file that is missing, or cannot be
+/// read, is a finding; throws Error where not even a summary can be read.
 ScenarioPointer open_run(const std::filesystem::path& path, const OpenOptions& options = {});
 
 /// A window with the prediction of `run` and its own traces as the profiled side; null without any.

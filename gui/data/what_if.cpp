@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "cli/pytorch_scenario.h"
 #include "core/base/error.h"
 #include "core/pytorch/runtimes/training/requested_setup.h"
 #include "core/schedule/samples.h"
@@ -72,6 +73,9 @@ class TrialOn {
     if (!inputs.own) return of_job;
     planner::Training training = inputs.own->shared;
     training.session.compute_capability = of_job.session.compute_capability;
+    // Choices of the native runtime are made on CPUs, too.
+    if (machine.device == "cuda")
+      apply_free_memory(gpu_of(machine), inputs.model, training.fine_tuning);
     return training;
   }
 
@@ -113,12 +117,14 @@ std::optional<planner::PytorchTraining> own_training(const WhatIfSettings& setti
   if (!settings.cluster.empty())
     setup.session.compute_capability =
         planner::training_of(inputs.job, machine).session.compute_capability;
+  apply_free_memory(gpu_of(machine), inputs.model, setup.fine_tuning);
   return training;
 }
 
 constexpr std::string_view units_of_planner =
-    "runtime, strategy, ranks, units, prefetch or offload changed: the prediction takes each block "
-    "as a unit, not the units of the run's file";
+    "runtime, strategy, ranks, units, prefetch, offload, precision or the checkpointing of "
+    "adapters "
+    "changed: the prediction takes each block as a unit, not the units of the run's file";
 
 /// Whether the scratch of all of its kernels is known: `train` knows it, the GUI has the run's.
 bool has_unmeasured_kernels(const Schedule& schedule, const WhatIfInputs& inputs) {
@@ -182,7 +188,9 @@ Prediction WhatIf::predict(const WhatIfSettings& settings, const HardwareProfile
 }
 
 WhatIf::Found WhatIf::schedule_of(const WhatIfSettings& settings, const HardwareProfile& machine) {
-  const Key key{settings.choice, settings.length, settings.cluster};
+  const bool loads_by_memory = inputs_->own && inputs_->own->training.setup.fine_tuning;
+  const Key key{settings.choice, settings.length, settings.cluster,
+                loads_by_memory ? settings.scales.memory : 1};
   {
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(kept_.begin(), kept_.end(),

@@ -59,6 +59,7 @@ class WhatIf {
     planner::Choice choice;
     std::int64_t length = 0;
     std::string cluster;
+    double memory = 1;  ///< its scale, where loading looks at what is free
     bool operator==(const Key&) const = default;
   };
   struct Found {

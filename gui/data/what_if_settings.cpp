@@ -39,6 +39,26 @@ S nearest_sharding(Runtime runtime, S sharding) {
   return sharding;
 }
 
+/// Ranks beside each of the mesh: of an axis tensor, and of torchtitan's axes.
+int ranks_inside(const Choice& choice) { return world_of(choice) / choice.mesh.world(); }
+
+void leave_axes_inside(Choice& choice) {
+  choice.tensor = 1;
+  if (choice.torchtitan) choice.torchtitan->context = choice.torchtitan->tensor = 1;
+}
+
+/// The model's own fsdp_plan frees what was gathered after the forward.
+bool goes_beside_tensor(S sharding) {
+  return sharding == S::full_shard || sharding == S::hybrid_shard;
+}
+
+/// As --mesh takes it.
+std::string tensor_mesh_text(const Choice& choice) {
+  std::string text = fmt::format("tensor={},shard={}", choice.tensor, choice.mesh.shard);
+  if (choice.mesh.replicate > 1) text += fmt::format(",replicate={}", choice.mesh.replicate);
+  return text;
+}
+
 /// What `train` can run of what PyTorch can.
 void fit_to_native(Choice& choice) {
   if (choice.precision == TrainingPrecision::fp16_mixed)
@@ -107,9 +127,11 @@ class CommandWriter {
 
   void add_place() {
     add("--strategy", std::string(name_of(choice_.sharding)));
-    const int world = choice_.mesh.world();
-    if (is_hybrid(choice_.sharding)) add("--mesh", text_of(choice_.mesh));
-    add("--world", std::to_string(world));
+    if (choice_.tensor > 1)
+      add("--mesh", tensor_mesh_text(choice_));
+    else if (is_hybrid(choice_.sharding))
+      add("--mesh", text_of(choice_.mesh));
+    add("--world", std::to_string(world_of(choice_)));
   }
 
   void add_native() {
@@ -126,15 +148,19 @@ class CommandWriter {
                         strategy.reduce_every_micro_batch));
   }
 
+  void add_units() {
+    if (choice_.blocks_per_unit == 0) add("--wrap", "none");
+    if (choice_.blocks_per_unit > 1)
+      leave(fmt::format("units of {} blocks: --wrap units:FILE", choice_.blocks_per_unit));
+  }
+
   void add_pytorch() {
     add("--runtime", std::string(name_of(choice_.runtime)));
     add_place();
     add("--precision", std::string(name_of(choice_.precision)));
     if (choice_.checkpointing.every > 0)
       add("--checkpointing", planner::text_of(choice_.checkpointing));
-    if (choice_.blocks_per_unit == 0) add("--wrap", "none");
-    if (choice_.blocks_per_unit > 1)
-      leave(fmt::format("units of {} blocks: --wrap units:FILE", choice_.blocks_per_unit));
+    if (choice_.tensor == 1) add_units();
     const bool zero = choice_.runtime == Runtime::deepspeed;
     if (zero && choice_.prefetch != planner::usual_prefetch(choice_.runtime, choice_.sharding))
       leave("overlap_comm and the prefetch bucket: DeepSpeed's file");
@@ -168,7 +194,7 @@ std::string in_quotes(const std::string& word) {
 
 std::string label_of(const WhatIfSettings& settings) {
   const std::string strategy = planner::strategy_text(settings.choice);
-  std::string text = fmt::format("{} x{}{}", strategy, settings.choice.mesh.world(),
+  std::string text = fmt::format("{} x{}{}", strategy, world_of(settings.choice),
                                  planner::text_of(settings.choice).substr(strategy.size()));
   const std::string scales = scales_text(settings.scales);
   if (!settings.cluster.empty() || !scales.empty())
@@ -179,6 +205,12 @@ std::string label_of(const WhatIfSettings& settings) {
 
 Choice under(Choice choice, Runtime runtime) {
   choice.runtime = runtime;
+  if (runtime != Runtime::fsdp2) {
+    const int world = world_of(choice);
+    leave_axes_inside(choice);
+    choice.torchtitan.reset();
+    choice = on_ranks(choice, world);
+  }
   choice = with_sharding(choice, nearest_sharding(runtime, choice.sharding));
   const auto prefetches = planner::prefetches_of(runtime, choice.sharding, choice.blocks_per_unit);
   if (!contains(prefetches, choice.prefetch)) choice.prefetch = prefetches.front();
@@ -188,19 +220,23 @@ Choice under(Choice choice, Runtime runtime) {
 }
 
 Choice on_ranks(Choice choice, int world) {
-  const std::vector<Mesh> meshes = planner::meshes_of(choice.sharding, world);
+  if (world % ranks_inside(choice) != 0) leave_axes_inside(choice);
+  const int ranks = world / ranks_inside(choice);
+  const std::vector<Mesh> meshes = planner::meshes_of(choice.sharding, ranks);
   const auto same = std::find_if(meshes.begin(), meshes.end(),
                                  [&](const Mesh& mesh) { return mesh.shard == choice.mesh.shard; });
   if (same != meshes.end())
     choice.mesh = *same;
   else
-    choice.mesh = meshes.empty() ? Mesh{.shard = world} : meshes.back();
+    choice.mesh = meshes.empty() ? Mesh{.shard = ranks} : meshes.back();
   return choice;
 }
 
 Choice with_sharding(Choice choice, ShardingStrategy sharding) {
+  const int world = world_of(choice);
   choice.sharding = sharding;
-  return on_ranks(choice, choice.mesh.world());
+  if (!goes_beside_tensor(sharding)) choice.tensor = 1;
+  return on_ranks(choice, world);
 }
 
 std::string SimulateCommand::text() const {

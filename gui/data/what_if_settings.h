@@ -26,9 +26,11 @@ std::string label_of(const WhatIfSettings& settings);
 
 /// The choice under another runtime: what that one does not have becomes its nearest or usual.
 planner::Choice under(planner::Choice choice, Runtime runtime);
-/// The choice on `world` ranks: a hybrid keeps its shards where they divide them.
+/// The choice on `world` ranks: a hybrid keeps its shards where they divide them, and an axis
+/// tensor stays where it does.
 planner::Choice on_ranks(planner::Choice choice, int world);
-/// With this strategy, and the mesh that it has on as many ranks.
+/// With this strategy, and the mesh that it has on as many ranks; without an axis tensor where it
+/// has none.
 planner::Choice with_sharding(planner::Choice choice, ShardingStrategy sharding);
 
 /// Where a command line finds what it starts from.

@@ -219,11 +219,13 @@ void WhatIfControls::read(const QObject* changed_one) {
 }
 
 void WhatIfControls::fill_meshes() {
-  const auto meshes = planner::meshes_of(settings_.choice.sharding, settings_.choice.mesh.world());
+  const Choice& choice = settings_.choice;
+  const auto meshes = planner::meshes_of(choice.sharding, choice.mesh.world());
+  const QString tensor = choice.tensor == 1 ? QString() : tr("tensor %1 x ").arg(choice.tensor);
   mesh_->clear();
   for (const Mesh& mesh : meshes)
-    mesh_->addItem(tr("replicate %1 x shard %2").arg(mesh.replicate).arg(mesh.shard));
-  mesh_->setCurrentIndex(place_of(meshes, settings_.choice.mesh));
+    mesh_->addItem(tensor + tr("replicate %1 x shard %2").arg(mesh.replicate).arg(mesh.shard));
+  mesh_->setCurrentIndex(place_of(meshes, choice.mesh));
   mesh_->setEnabled(meshes.size() > 1);
 }
 
@@ -241,10 +243,12 @@ void WhatIfControls::fill() {
   const Choice& choice = settings_.choice;
   runtime_->setCurrentIndex(place_of(runtimes, choice.runtime));
   sharding_->setCurrentIndex(place_of(shardings, choice.sharding));
-  ranks_->setValue(choice.mesh.world());
+  ranks_->setValue(planner::world_of(choice));
+  ranks_->setSingleStep(choice.tensor);
   fill_meshes();
   fill_prefetches();
   blocks_->setValue(choice.blocks_per_unit);
+  blocks_->setEnabled(choice.tensor == 1);  // beside it the model's own fsdp_plan makes the units
   checkpointing_->setCurrentIndex(std::max(0, place_of(checkpointings, choice.checkpointing)));
   precision_->setCurrentIndex(place_of(precisions, choice.precision));
   batch_->setValue(static_cast<int>(std::min<std::int64_t>(choice.batch, largest_batch)));

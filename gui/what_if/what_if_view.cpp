@@ -77,7 +77,7 @@ planner::WrittenChoice file_of(const WhatIf& what_if, const WhatIfSettings& sett
   const WhatIfInputs& inputs = what_if.inputs();
   const Job job = job_of(inputs, settings);
   return planner::written(settings.choice, written_from(inputs, job, what_if.machine(settings),
-                                                        settings.choice.mesh.world()));
+                                                        planner::world_of(settings.choice)));
 }
 
 std::optional<Duration> predicted_step(const ScenarioPointer& scenario) {
@@ -450,7 +450,7 @@ void WhatIfView::start_run() {
   try {
     const WhatIfInputs& inputs = what_if_->inputs();
     run_pane_->ask_and_start({.job_text = file_of(*what_if_, answer_->settings).text,
-                              .ranks = answer_->settings.choice.mesh.world(),
+                              .ranks = planner::world_of(answer_->settings.choice),
                               .steps = inputs.job.steps,
                               .machine = inputs.machine.device == "cpu"
                                              ? inputs.folder / "hardware.json"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <new>
 #include <string>
 
@@ -25,6 +26,14 @@ Result result_of(const std::filesystem::path& path, const Opening::Read& read,
   } catch (const std::exception& error) {
     return {.failure = QString::fromUtf8(error.what())};
   }
+}
+
+/// Null: none.
+ScenarioPointer with_path(const std::vector<ScenarioPointer>& all,
+                          const std::filesystem::path& path) {
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const auto& one) { return one->path == path; });
+  return found == all.end() ? nullptr : *found;
 }
 
 }  // namespace
@@ -56,8 +65,9 @@ void Opening::open(const std::filesystem::path& path, const Read& read) {
   };
   const auto done = [this, file, path](const Result& result) {
     file->share = 1;
-    file->deliver = [this, path, result] {
+    file->deliver = [this, path, result](const File& of) {
       for (const ScenarioPointer& scenario : result.scenarios) workspace_.add(scenario);
+      withdraw_figures(of, result.scenarios);
       if (!result.failure.isEmpty()) return Q_EMIT failed(result.failure);
       Q_EMIT opened(path);
       Q_EMIT was_read(path, result.scenarios);
@@ -71,9 +81,13 @@ void Opening::open(const std::filesystem::path& path, const Read& read) {
 void Opening::cancel() {
   // What is read and only waits for another that is given up is there.
   const auto is_unread = [](const FilePointer& file) { return !file->deliver; };
-  for (const FilePointer& file : files_)
-    if (is_unread(file)) file->stop.request_stop();
+  std::vector<FilePointer> unread;
+  std::copy_if(files_.begin(), files_.end(), std::back_inserter(unread), is_unread);
   std::erase_if(files_, is_unread);
+  for (const FilePointer& file : unread) {
+    file->stop.request_stop();
+    withdraw_figures(*file, {});
+  }
   deliver_in_order();
 }
 
@@ -94,7 +108,24 @@ void Opening::show_progress(File& file, double share, const QString& what) {
 void Opening::show_figures(const FilePointer& file, const std::vector<ScenarioPointer>& figures) {
   // What was asked for before comes first.
   if (files_.empty() || files_.front() != file) return;
-  for (const ScenarioPointer& scenario : figures) workspace_.add(scenario);
+  file->figures = figures;
+  for (const ScenarioPointer& scenario : figures) {
+    if (const auto before = with_path(workspace_.scenarios(), scenario->path))
+      file->replaced.push_back(before);
+    workspace_.add(scenario);
+  }
+}
+
+void Opening::withdraw_figures(const File& file, const std::vector<ScenarioPointer>& read) {
+  for (const ScenarioPointer& figures : file.figures) {
+    if (with_path(read, figures->path)) continue;
+    const ScenarioPointer shown = with_path(workspace_.scenarios(), figures->path);
+    if (!shown) continue;  // it was closed meanwhile
+    if (const ScenarioPointer before = with_path(file.replaced, figures->path))
+      workspace_.add(before);
+    else
+      workspace_.remove(shown);
+  }
 }
 
 void Opening::deliver_in_order() {
@@ -102,7 +133,7 @@ void Opening::deliver_in_order() {
     const FilePointer next = files_.front();
     files_.erase(files_.begin());
     Q_EMIT progressed();
-    next->deliver();
+    next->deliver(*next);
   }
   Q_EMIT progressed();
 }

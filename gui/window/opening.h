@@ -42,11 +42,16 @@ class Opening : public QObject {
     double share = 0;
     QString what;
     std::stop_source stop = {};
-    std::function<void()> deliver = {};  ///< what was read, once it is
+    std::function<void(const File&)> deliver = {};  ///< what was read, once it is
+    std::vector<ScenarioPointer> figures = {};      ///< shown until it is
+    std::vector<ScenarioPointer> replaced = {};     ///< what was open in their place
   };
   using FilePointer = std::shared_ptr<File>;
   void show_progress(File& file, double share, const QString& what);
   void show_figures(const FilePointer& file, const std::vector<ScenarioPointer>& figures);
+  /// Figures that nothing follows, none of the paths of `read`: what was open in their place is
+  /// there again.
+  void withdraw_figures(const File& file, const std::vector<ScenarioPointer>& read);
   /// What is read, in the order in which it was asked for: which file is read faster than which
   /// does not change what views show.
   void deliver_in_order();

@@ -29,11 +29,15 @@ PortableWrap wrap_of(const Choice& choice) {
   return {.policy = WrapPolicy::transformer};
 }
 
+int machines_of(int world, const WrittenFrom& from) {
+  return std::max(1, world / std::min(world, from.ranks_per_node));
+}
+
 PortableStrategy portable(const Choice& choice, const WrittenFrom& from) {
   const int world = choice.mesh.world();
   PortableStrategy strategy{.sharding = choice.sharding,
                             .world = world,
-                            .machines = std::max(1, world / std::min(world, from.ranks_per_node)),
+                            .machines = machines_of(world, from),
                             .shard_group = is_hybrid(choice.sharding) ? choice.mesh.shard : 0,
                             .mixed_precision = mixed_precision(choice.precision),
                             .wrap = wrap_of(choice),
@@ -270,17 +274,18 @@ WrittenChoice torchtitan_of(const Choice& choice, const WrittenFrom& from) {
 namespace {
 
 /// accelerate leaves a model alone that from_pretrained divided.
-WrittenChoice divided_of(const Choice& choice) {
+WrittenChoice divided_of(const Choice& choice, const WrittenFrom& from) {
+  const int world = world_of(choice);
   const bool mixed = choice.precision == TrainingPrecision::bf16_mixed;
   const bool shards = choice.mesh.world() > 1;
   WrittenChoice result{.file = "accelerate.yaml", .format = "accelerate"};
   result.text = fmt::format(
       "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nmixed_precision: '{}'\n"
-      "num_machines: 1\nnum_processes: {}\nmachine_rank: 0\nparallelism_config:\n"
+      "num_machines: {}\nnum_processes: {}\nmachine_rank: 0\nparallelism_config:\n"
       "  parallelism_config_dp_replicate_size: {}\n  parallelism_config_dp_shard_size: {}\n"
       "  parallelism_config_tp_size: {}\n",
-      mixed && !shards ? "bf16" : "no", world_of(choice), choice.mesh.replicate, choice.mesh.shard,
-      choice.tensor);
+      mixed && !shards ? "bf16" : "no", machines_of(world, from), world, choice.mesh.replicate,
+      choice.mesh.shard, choice.tensor);
   result.losses.push_back(
       {"distributed_config",
        fmt::format("belongs to the script: from_pretrained(..., dtype={}, distributed_config="
@@ -292,7 +297,9 @@ WrittenChoice divided_of(const Choice& choice) {
   if (choice.checkpointing.every > 0)
     result.losses.push_back(
         {"activation_checkpointing",
-         "belongs to the script: TrainingArguments(activation_checkpointing=True)"});
+         fmt::format("belongs to the script: TrainingArguments(activation_checkpointing=True, "
+                     "activation_checkpointing_kwargs={{\"every_n_layers\": {}}})",
+                     choice.checkpointing.every)});
   return result;
 }
 
@@ -300,6 +307,7 @@ WrittenChoice divided_of(const Choice& choice) {
 
 std::string memory_beyond_the_file(const Choice& choice, const WrittenFrom& from) {
   if (choice.runtime == Runtime::native || is_pipelined(choice) || choice.torchtitan) return {};
+  if (choice.tensor > 1) return "distributed_config";
   const std::vector<Loss> losses = memory_losses(choice, from);
   return losses.empty() ? std::string() : losses.front().key;
 }
@@ -310,11 +318,14 @@ std::string what_the_file_lacks(const Choice& choice, const WrittenFrom& from) {
   return fmt::format("{}", fmt::join(keys, ", "));
 }
 
-Choice as_the_file_alone(const Choice& choice, const WrittenFrom& from) {
+std::optional<Choice> as_the_file_alone(const Choice& choice, const WrittenFrom& from) {
   if (choice.runtime == Runtime::native || is_pipelined(choice) || choice.torchtitan) return choice;
+  if (choice.tensor > 1) return std::nullopt;
   Choice alone = choice;
   if (needs_process_groups(choice, from)) {
     const int world = choice.mesh.world();
+    // "The arg 'group_size' must not exceed the world size", and must divide it.
+    if (world % from.ranks_per_node != 0) return std::nullopt;
     alone.mesh = {.replicate = world / from.ranks_per_node, .shard = from.ranks_per_node};
   }
   if (is_of_the_script(choice.checkpointing)) alone.checkpointing = {};
@@ -326,7 +337,7 @@ Choice as_the_file_alone(const Choice& choice, const WrittenFrom& from) {
 WrittenChoice written(const Choice& choice, const WrittenFrom& from) {
   if (choice.runtime == Runtime::native) return job_of(choice, from);
   if (is_pipelined(choice) || choice.torchtitan) return torchtitan_of(choice, from);
-  if (choice.tensor > 1) return divided_of(choice);
+  if (choice.tensor > 1) return divided_of(choice, from);
   PortableStrategy strategy = portable(choice, from);
   add_own(choice, strategy);
   add_compilation(from.compiled, strategy);

@@ -1,6 +1,7 @@
 // A choice of the planner as the file that starts it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,8 @@ struct WrittenChoice {
 std::string memory_beyond_the_file(const Choice& choice, const WrittenFrom& from);
 
 /// What the file alone runs: the choice without what no file says. Compilation, float8 and loading
-/// in bf16 stay.
-Choice as_the_file_alone(const Choice& choice, const WrittenFrom& from);
+/// in bf16 stay. None where it cannot run, or without the script divides nothing (axis tensor).
+std::optional<Choice> as_the_file_alone(const Choice& choice, const WrittenFrom& from);
 /// In which that differs from the choice: "gradients reduced in every micro-batch, units of 4
 /// blocks".
 std::string what_the_file_lacks(const Choice& choice, const WrittenFrom& from);

@@ -113,6 +113,9 @@ TEST_F(Plan, ChoosesTheSameHoweverManyPlacesAreShown) {
   EXPECT_EQ(chosen(many), chosen(usual));
   EXPECT_GT(many["candidates"].size(), usual["candidates"].size());
   for (const Json& other : many["chosen"]["passed_over"]) EXPECT_LE(other["place"], 5);
+  // What is said of others is said of places that are there.
+  for (const Json& other : few["chosen"]["passed_over"])
+    EXPECT_LT(other["place"].get<int>(), chosen(few).first + 1);
 }
 
 // Of 8 and 24 tokens, padded to 24: 16 of 24 are tokens. Packed, both take a row each.

@@ -659,6 +659,20 @@ TEST_F(Pytorch, ADeviceMayHaveOtherMemoryThanItsProfile) {
               HasSubstr("--device-memory: expected more than 0"));
 }
 
+// A job's own mesh has no such axis.
+TEST_F(Pytorch, AJobKeepsAnAxisTensor) {
+  const Json run = answer(
+      "simulate --runtime fsdp2 --mesh tensor=2,shard=2 --precision bf16 --cluster h100_sxm "
+      "-o divided --model " +
+      (source_root / "examples/models/llama_3_8b").string());
+  const Json again = answer("simulate --job divided/job.json");
+  EXPECT_EQ(again["world"], 4);
+  EXPECT_EQ(again["step_time_ns"], run["step_time_ns"]);
+  EXPECT_EQ(again["memory"], run["memory"]);
+  // Under another runtime the axis is left behind.
+  EXPECT_NE(answer("simulate --job divided/job.json --runtime ddp")["memory"], run["memory"]);
+}
+
 // Units of adapters lie inside those of layers: one row for all that are alike.
 TEST_F(Pytorch, UnitsThatAreAlikeStandInOneRow) {
   workplace_.write("lora.yaml",

@@ -202,6 +202,100 @@ TEST(ConvertRecipe, WhatATargetCannotSayIsNamed) {
               ElementsAre("adapter.rank_pattern", "quantization", "base dtype", "Liger"));
 }
 
+/// Of experts that are parameters, with `targets` beside them.
+PortableRecipe experts(const ConfigValue& targets) {
+  PortableRecipe recipe = lora();
+  recipe.adapter.erase("use_dora");
+  recipe.adapter.set("target_modules", targets);
+  recipe.adapter.set("target_parameters", ConfigValue::list({"experts.down_proj"}));
+  return recipe;
+}
+
+constexpr RecipeTool tools_with_parameters[] = {RecipeTool::trl, RecipeTool::axolotl,
+                                                RecipeTool::ms_swift};
+
+TEST(ConvertRecipe, ParametersComeBackBesideLayers) {
+  for (const ConfigValue& targets : {ConfigValue::list({"q_proj"}), ConfigValue("all-linear")})
+    for (const RecipeTool one : tools_with_parameters)
+      for (const RecipeTool other : tools_with_parameters)
+        EXPECT_THAT(lost_on_the_way(experts(targets), one, other), IsEmpty())
+            << name_of(one) << " to " << name_of(other);
+}
+
+TEST(ConvertRecipe, ParametersAloneComeBackFromTwo) {
+  const PortableRecipe recipe = experts(ConfigValue::list());
+  for (const RecipeTool one : {RecipeTool::trl, RecipeTool::axolotl})
+    for (const RecipeTool other : {RecipeTool::trl, RecipeTool::axolotl}) {
+      EXPECT_THAT(lost_on_the_way(recipe, one, other), IsEmpty()) << name_of(one);
+      EXPECT_THAT(text_under(recipe, one), HasSubstr("lora_target_parameters"));
+      EXPECT_THAT(text_under(recipe, one), Not(HasSubstr("all-linear")));
+      EXPECT_THAT(text_under(recipe, one), Not(HasSubstr("lora_target_linear")));
+    }
+}
+
+TEST(ConvertRecipe, ParametersAloneAreNotAllLayers) {
+  const PortableRecipe recipe = experts(ConfigValue::list());
+  for (const RecipeTool tool : {RecipeTool::llama_factory, RecipeTool::ms_swift})
+    EXPECT_THAT(complaint_of([&] { written(recipe, tool); }), HasSubstr("names no layers"));
+}
+
+TEST(ConvertRecipe, LlamaFactoryLosesParameters) {
+  const std::string file = text_under(experts(ConfigValue::list({"q_proj"})), RecipeTool::axolotl);
+  const RecipeConversion conversion =
+      convert_recipe(RecipeTool::axolotl, file, "run.yaml", RecipeTool::llama_factory);
+  EXPECT_THAT(keys_of(conversion.losses), Contains("adapter.target_parameters"));
+}
+
+TEST(ConvertRecipe, LayersThatPeftChoosesAreRefused) {
+  const std::string file = "model_name_or_path: m\nuse_peft: true\n";
+  for (const std::string& more : {std::string(), std::string("lora_target_parameters: [w]\n")})
+    for (const RecipeTool to : all_tools) {
+      const auto convert = [&] { convert_recipe(RecipeTool::trl, file + more, "run.yaml", to); };
+      if (to == RecipeTool::trl)
+        EXPECT_NO_THROW(convert());
+      else
+        EXPECT_THAT(complaint_of(convert), HasSubstr("name the layers in lora_target_modules"));
+    }
+}
+
+std::string llama_factory_dpo(const std::string& loss) {
+  return "model_name_or_path: m\nstage: dpo\nlora_target: all\npref_loss: " + loss + "\n";
+}
+
+TEST(ConvertRecipe, PreferenceLossesKeepTheirNames) {
+  for (const RecipeTool to : {RecipeTool::llama_factory, RecipeTool::trl, RecipeTool::ms_swift}) {
+    const RecipeConversion conversion =
+        convert_recipe(RecipeTool::llama_factory, llama_factory_dpo("ipo"), "run.yaml", to);
+    EXPECT_THAT(conversion.text, HasSubstr("ipo"));
+    EXPECT_THAT(keys_of(conversion.losses), Not(Contains("preference loss")));
+    EXPECT_THAT(keys_of(conversion.left_out), Not(Contains("pref_loss")));
+  }
+}
+
+TEST(ConvertRecipe, APreferenceLossThatATargetLacksIsNamed) {
+  const std::string file = "model_name_or_path: m\nbeta: 0.1\nloss_type: [sigmoid, sft]\n";
+  const auto losses = [&](RecipeTool to) {
+    return keys_of(convert_recipe(RecipeTool::trl, file, "run.yaml", to).losses);
+  };
+  EXPECT_THAT(losses(RecipeTool::ms_swift), Not(Contains("preference loss")));
+  EXPECT_THAT(losses(RecipeTool::llama_factory), Contains("preference loss"));
+}
+
+TEST(ConvertRecipe, AnotherReferenceModelIsRefused) {
+  const std::string simpo = llama_factory_dpo("simpo");
+  for (const RecipeTool to : {RecipeTool::trl, RecipeTool::ms_swift})
+    EXPECT_THAT(
+        complaint_of([&] { convert_recipe(RecipeTool::llama_factory, simpo, "run.yaml", to); }),
+        HasSubstr("simpo trains with no reference model"));
+  EXPECT_THAT(
+      convert_recipe(RecipeTool::llama_factory, simpo, "run.yaml", RecipeTool::llama_factory).text,
+      HasSubstr("pref_loss: simpo"));
+  const std::string kept = "model_name_or_path: m\nbeta: 0.1\nprecompute_ref_log_probs: true\n";
+  EXPECT_THAT(complaint_of(
+                  [&] { convert_recipe(RecipeTool::trl, kept, "run.yaml", RecipeTool::ms_swift); }),
+              HasSubstr("remove precompute_ref_log_probs"));
+}
+
 TEST(ConvertRecipe, OtherTrainingsAreRefused) {
   const std::string grpo = "model_name_or_path: m\nreward_funcs: [f]\nnum_generations: 4\n";
   EXPECT_THAT(complaint_of([&] { read_portable(RecipeTool::trl, grpo, "run.yaml"); }),

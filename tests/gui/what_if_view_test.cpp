@@ -80,6 +80,20 @@ class WhatIfViewTest : public ::testing::Test {
   WhatIfView view_{workspace_};
 };
 
+TEST(WhatIfControlsTest, RanksAreThoseOfAnAxisTensorToo) {
+  WhatIfControls controls;
+  controls.set_settings({.choice = {.runtime = Runtime::fsdp2,
+                                    .sharding = ShardingStrategy::full_shard,
+                                    .mesh = {.shard = 2},
+                                    .tensor = 4}});
+  auto* ranks = controls.findChild<QSpinBox*>(QStringLiteral("ranks"));
+  EXPECT_EQ(ranks->value(), 8);
+  ranks->stepUp();
+  EXPECT_EQ(world_of(controls.settings().choice), 12);
+  EXPECT_EQ(controls.settings().choice.tensor, 4);
+  EXPECT_FALSE(controls.findChild<QSpinBox*>(QStringLiteral("blocks"))->isEnabled());
+}
+
 TEST_F(WhatIfViewTest, StartsAsTheRunIsWithoutAGhost) {
   ASSERT_NE(view_.answer(), nullptr);
   EXPECT_EQ(view_.answer()->scenario->predicted->summary->step_time,

@@ -55,6 +55,7 @@ constexpr std::string_view trl_keys[] = {"model_name_or_path",
                                          "lora_alpha",
                                          "lora_dropout",
                                          "lora_target_modules",
+                                         "lora_target_parameters",
                                          "lora_modules_to_save",
                                          "use_rslora",
                                          "use_dora",
@@ -79,6 +80,7 @@ constexpr std::string_view axolotl_keys[] = {"base_model",
                                              "lora_dropout",
                                              "lora_target_linear",
                                              "lora_target_modules",
+                                             "lora_target_parameters",
                                              "lora_modules_to_save",
                                              "lora_rank_pattern",
                                              "peft_use_dora",
@@ -117,6 +119,7 @@ constexpr std::string_view ms_swift_keys[] = {"model",
                                               "lora_dropout",
                                               "target_modules",
                                               "target_regex",
+                                              "target_parameters",
                                               "modules_to_save",
                                               "lora_bias",
                                               "use_rslora",
@@ -263,7 +266,7 @@ void leave_out(const ConfigValue& value, const std::string& section, RecipeTool 
     left_out.push_back(
         {.key = path,
          .why = names_data ? std::string("every tool names data and templates in its own way")
-                           : fmt::format("only {} is known to have this key", name_of(tool))});
+                           : std::string("is not carried over")});
   }
 }
 
@@ -387,6 +390,45 @@ std::optional<double> beta_of(const ConfigValue& value) {
   return std::nullopt;
 }
 
+/// Keys that a field has where pairs are compared, and that have no place elsewhere.
+bool is_preference_key(std::string_view key, RecipeTool tool) {
+  if (tool == RecipeTool::llama_factory) return key == "pref_loss";
+  if (tool == RecipeTool::trl) return key == "loss_type" || key == "precompute_ref_log_probs";
+  return tool == RecipeTool::ms_swift && key == "loss_type";
+}
+
+/// "sigmoid,sft", however the file has them.
+std::string joined(const ConfigValue& names) {
+  std::string text = names.is_string() ? names.string() : "";
+  if (names.is_list())
+    for (const ConfigValue& name : names.elements()) text += (text.empty() ? "" : ",") + name.str();
+  std::erase(text, ' ');
+  return text;
+}
+
+void take_preference(const Recipe& recipe, const ConfigValue& value, RecipeTool tool,
+                     PortableRecipe& portable) {
+  portable.beta = beta_of(value);
+  const bool llama_factory = tool == RecipeTool::llama_factory;
+  portable.preference_loss = joined(value.get(llama_factory ? "pref_loss" : "loss_type"));
+  if (portable.preference_loss.empty()) portable.preference_loss = "sigmoid";
+  portable.reference = recipe.reference;
+  if (portable.reference.empty())
+    portable.reference = recipe.adapter.is_null() ? "copy" : "adapter-off";
+}
+
+/// A file of TRL that names no layers leaves them to PEFT. The other readers have names or
+/// target_parameters.
+void take_adapter(const Recipe& recipe, const ConfigValue& value, RecipeTool tool,
+                  PortableRecipe& portable) {
+  portable.adapter = recipe.adapter;
+  if (!portable.adapter.is_dict()) return;
+  portable.adapter.erase("lists_linear_layers");  // follows from the tool, not from the file
+  const bool leaves_to_peft = tool == RecipeTool::trl && value.get("lora_target_modules").is_null();
+  if (!leaves_to_peft && portable.adapter.get("target_modules").is_null())
+    portable.adapter.set("target_modules", ConfigValue::list());
+}
+
 void refuse_others(const Recipe& recipe, RecipeTool tool, const std::string& file) {
   if (tool == RecipeTool::torchtitan)
     throw Error({.where = file,
@@ -397,6 +439,36 @@ void refuse_others(const Recipe& recipe, RecipeTool tool, const std::string& fil
     throw Error({.where = file,
                  .what = "GRPO is not converted",
                  .way_out = "supervised fine-tuning and DPO are"});
+}
+
+/// Which layers train would be another tool's choice.
+void refuse_unnamed_layers(const PortableRecipe& recipe, const std::string& file, RecipeTool to) {
+  if (to == RecipeTool::trl || recipe.adapter.is_null() || recipe.adapter.has("target_modules"))
+    return;
+  throw Error({.where = file + ": lora_target_modules",
+               .what = fmt::format("is not there, so that PEFT takes its own list for the model, "
+                                   "which {} does not have",
+                                   name_of(to)),
+               .way_out = "name the layers in lora_target_modules"});
+}
+
+std::string_view in_words(std::string_view reference) {
+  if (reference == "none") return "no reference model";
+  return reference == "copy" ? "a copy of the model as reference"
+                             : "the model without its adapter as reference";
+}
+
+/// The two need other memory, so that naming a loss would not do.
+void refuse_other_reference(const PortableRecipe& before, const PortableRecipe& after,
+                            RecipeTool from, const std::string& file, RecipeTool to) {
+  if (before.reference == after.reference) return;
+  throw Error(
+      {.where = file,
+       .what = fmt::format("the preference loss {} trains with {}, and {} would train with {}",
+                           before.preference_loss, in_words(before.reference), name_of(to),
+                           in_words(after.reference)),
+       .way_out = from == RecipeTool::trl ? "remove precompute_ref_log_probs"
+                                          : "write pref_loss: sigmoid"});
 }
 
 class Comparison {
@@ -471,7 +543,6 @@ ReadRecipe read_portable(RecipeTool tool, std::string_view text, const std::stri
   PortableRecipe& portable = read.recipe;
   portable = {.model = recipe.model,
               .prefers = recipe.loss.starts_with("dpo"),
-              .adapter = recipe.adapter,
               .quantization = recipe.quantization,
               .base_dtype = recipe.base_dtype,
               .length = recipe.length,
@@ -480,12 +551,16 @@ ReadRecipe read_portable(RecipeTool tool, std::string_view text, const std::stri
               .liger = recipe.liger == all_liger ? "on" : recipe.liger,
               .cuts_cross_entropy = recipe.loss == "cut",
               .world = recipe.world};
-  if (portable.prefers) portable.beta = beta_of(value);
+  take_adapter(recipe, value, tool, portable);
+  if (portable.prefers) take_preference(recipe, value, tool, portable);
   if (recipe.own_loop)
     take_own_loop(recipe, value, portable, read.left_out);
   else
     take_trainer(recipe, value, tool, portable);
   leave_out(value, "", tool, read.left_out);
+  if (portable.prefers)
+    std::erase_if(read.left_out,
+                  [&](const Loss& left) { return is_preference_key(left.key, tool); });
   for (const Finding& finding : recipe.findings)
     if (finding.rule == "not-modelled" && among(keys_of(tool), finding.key))
       read.left_out.push_back({.key = finding.key, .why = finding.message});
@@ -498,6 +573,7 @@ std::vector<Loss> differences(const PortableRecipe& before, const PortableRecipe
   comparison.add("model", before.model, after.model);
   comparison.add("preference", before.prefers, after.prefers);
   if (before.beta) comparison.add("beta", *before.beta, after.beta.value_or(0));
+  comparison.add("preference loss", before.preference_loss, after.preference_loss);
   comparison.add_dicts("adapter.", before.adapter, after.adapter);
   comparison.add("quantization", before.quantization, after.quantization);
   comparison.add("base dtype", value_of(before.base_dtype), value_of(after.base_dtype));
@@ -524,9 +600,11 @@ std::vector<Loss> differences(const PortableRecipe& before, const PortableRecipe
 RecipeConversion convert_recipe(RecipeTool from, std::string_view text, const std::string& file,
                                 RecipeTool to) {
   ReadRecipe read = read_portable(from, text, file);
+  refuse_unnamed_layers(read.recipe, file, to);
   RecipeConversion conversion;
   conversion.text = text_of(written(read.recipe, to), read.recipe, to);
   const ReadRecipe back = read_portable(to, conversion.text, file_of(to));
+  refuse_other_reference(read.recipe, back.recipe, from, file, to);
   conversion.losses = differences(read.recipe, back.recipe, to);
   conversion.left_out = std::move(read.left_out);
   return conversion;

@@ -18,8 +18,13 @@ struct PortableRecipe {
   std::string model;
   bool prefers = false;        ///< DPO; else supervised fine-tuning
   std::optional<double> beta;  ///< of DPO
-  ConfigValue adapter;         ///< LoraConfig's arguments: a dict; None: the whole model trains
-  std::string quantization;    ///< as --quantization takes it; empty: none
+  /// Of DPO: its losses with commas between, by the tool's names; empty: "sigmoid".
+  std::string preference_loss;
+  std::string reference;  ///< of DPO, as --reference takes it
+  /// LoraConfig's arguments: a dict; None: the whole model trains. No target_modules: PEFT's own
+  /// list for the model; an empty list: target_parameters alone.
+  ConfigValue adapter;
+  std::string quantization;         ///< as --quantization takes it; empty: none
   std::optional<Dtype> base_dtype;  ///< none: that of the model's config
   std::string autocast = "no";      ///< "bf16", "fp16"
   std::optional<std::int64_t> length;
@@ -69,6 +74,7 @@ struct RecipeConversion {
 };
 
 /// Reads a file and writes it for another tool. What is written is read back to find the losses.
+/// Throws Error where the other tool would train other layers, or with another reference model.
 RecipeConversion convert_recipe(RecipeTool from, std::string_view text, const std::string& file,
                                 RecipeTool to);
 

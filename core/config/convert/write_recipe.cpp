@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,8 +43,48 @@ QuantizationWords words_of(std::string_view text) {
 }
 
 bool is_all_linear(const ConfigValue& adapter) {
-  const ConfigValue targets = adapter.get("target_modules");
-  return targets.is_null() || targets.is("all-linear");
+  return adapter.get("target_modules").is("all-linear");
+}
+
+/// Of tools that adapt every linear layer where no layers are named.
+void require_layers(const ConfigValue& adapter, RecipeTool tool) {
+  if (adapter.get("target_modules").truthy()) return;
+  throw Error({.where = tool == RecipeTool::ms_swift ? "--to ms-swift" : "--to llama-factory",
+               .what = fmt::format("the adapter names no layers, and {} would adapt every linear "
+                                   "layer",
+                                   name_of(tool)),
+               .way_out = "name layers beside its parameters, or convert to TRL or axolotl"});
+}
+
+/// Of DPO with a reference model. Source: TRL 1.16.0, trainer/dpo_trainer.py; ms-swift 3602360,
+/// rlhf_trainers/dpo_trainer.py, which lacks the last.
+constexpr std::string_view trl_losses[] = {"sigmoid",  "hinge",        "ipo",         "exo_pair",
+                                           "nca_pair", "robust",       "bco_pair",    "sppo_hard",
+                                           "aot",      "aot_unpaired", "apo_zero",    "apo_down",
+                                           "discopop", "sft",          "sigmoid_norm"};
+constexpr std::span ms_swift_losses = std::span(trl_losses).first(std::size(trl_losses) - 1);
+/// Source: LLaMA-Factory ff6d4d1, hparams/finetuning_args.py.
+constexpr std::string_view llama_factory_losses[] = {"sigmoid",  "hinge", "ipo",
+                                                     "kto_pair", "orpo",  "simpo"};
+
+/// None where one of them is not known: all tools train with sigmoid then.
+ConfigValue::List losses_of(const PortableRecipe& recipe, std::span<const std::string_view> known) {
+  ConfigValue::List losses;
+  std::string_view rest = recipe.preference_loss;
+  while (!rest.empty()) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    const std::string_view name = rest.substr(0, comma);
+    if (std::ranges::find(known, name) == known.end()) return {};
+    losses.emplace_back(std::string(name));
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  return losses;
+}
+
+/// TRL and ms-swift take several.
+void set_losses(ConfigValue::List losses, ConfigValue& keys) {
+  const bool usual = losses.size() == 1 && losses.front().is("sigmoid");
+  if (!losses.empty() && !usual) keys.set("loss_type", ConfigValue(std::move(losses)));
 }
 
 void set_if(ConfigValue& keys, std::string_view key, const ConfigValue& value) {
@@ -93,6 +134,7 @@ ConfigValue as_llama_factory(const PortableRecipe& recipe) {
                          {"do_train", true},
                          {"finetuning_type", recipe.adapter.is_null() ? "full" : "lora"}});
   if (!recipe.adapter.is_null()) {
+    require_layers(recipe.adapter, RecipeTool::llama_factory);
     set_rank(recipe.adapter, "lora_rank", keys);
     const ConfigValue targets = recipe.adapter.get("target_modules");
     keys.set("lora_target", is_all_linear(recipe.adapter) ? ConfigValue("all") : targets);
@@ -117,6 +159,9 @@ ConfigValue as_llama_factory(const PortableRecipe& recipe) {
   keys.set("disable_gradient_checkpointing", !recipe.checkpoints);
   if (recipe.checkpoints && recipe.reentrant) keys.set("use_reentrant_gc", *recipe.reentrant);
   if (recipe.prefers && recipe.beta) keys.set("pref_beta", *recipe.beta);
+  if (const auto losses = losses_of(recipe, llama_factory_losses);
+      losses.size() == 1 && !losses.front().is("sigmoid"))
+    keys.set("pref_loss", losses.front());
   if (recipe.optimizer == "muon") keys.set("use_muon", true);
   set_trainer(recipe, keys);
   return keys;
@@ -131,6 +176,7 @@ ConfigValue as_trl(const PortableRecipe& recipe) {
     keys.set("use_peft", true);
     set_rank(recipe.adapter, "lora_r", keys);
     set_if(keys, "lora_target_modules", recipe.adapter.get("target_modules"));
+    set_if(keys, "lora_target_parameters", recipe.adapter.get("target_parameters"));
     set_if(keys, "lora_modules_to_save", recipe.adapter.get("modules_to_save"));
     set_if(keys, "use_rslora", recipe.adapter.get("use_rslora"));
     set_if(keys, "use_dora", recipe.adapter.get("use_dora"));
@@ -148,6 +194,10 @@ ConfigValue as_trl(const PortableRecipe& recipe) {
   // Without a key of its own a file for DPO would be read as one for SFT.
   constexpr double usual_beta = 0.1;
   if (recipe.prefers) keys.set("beta", recipe.beta.value_or(usual_beta));
+  ConfigValue::List losses = losses_of(recipe, trl_losses);
+  // ORPO and SimPO, which TRL's DPO lacks, have none for another reason.
+  if (recipe.reference == "none" && !losses.empty()) keys.set("precompute_ref_log_probs", true);
+  set_losses(std::move(losses), keys);
   if (recipe.attention == "flash") keys.set("attn_implementation", "flash_attention_2");
   if (recipe.attention == "eager") keys.set("attn_implementation", "eager");
   if (!recipe.liger.empty()) keys.set("use_liger_kernel", true);
@@ -269,8 +319,9 @@ ConfigValue as_axolotl(const PortableRecipe& recipe) {
     set_rank(recipe.adapter, "lora_r", keys);
     if (is_all_linear(recipe.adapter))
       keys.set("lora_target_linear", true);
-    else
-      keys.set("lora_target_modules", recipe.adapter.get("target_modules"));
+    else if (const ConfigValue targets = recipe.adapter.get("target_modules"); targets.truthy())
+      keys.set("lora_target_modules", targets);
+    set_if(keys, "lora_target_parameters", recipe.adapter.get("target_parameters"));
     set_if(keys, "lora_modules_to_save", recipe.adapter.get("modules_to_save"));
     set_if(keys, "peft_use_rslora", recipe.adapter.get("use_rslora"));
     set_if(keys, "peft_use_dora", recipe.adapter.get("use_dora"));
@@ -299,16 +350,18 @@ ConfigValue as_ms_swift(const PortableRecipe& recipe) {
   ConfigValue keys = ConfigValue::dict({{"model", recipe.model}});
   if (recipe.prefers) keys.set("rlhf_type", "dpo");
   if (recipe.prefers && recipe.beta) keys.set("beta", *recipe.beta);
+  set_losses(losses_of(recipe, ms_swift_losses), keys);
   keys.set("tuner_type", recipe.adapter.is_null() ? "full" : "lora");
   if (recipe.base_dtype) keys.set("torch_dtype", name_of(*recipe.base_dtype));
   if (!recipe.adapter.is_null()) {
+    require_layers(recipe.adapter, RecipeTool::ms_swift);
     set_rank(recipe.adapter, "lora_rank", keys);
     const ConfigValue targets = recipe.adapter.get("target_modules");
     if (targets.is_string() && !targets.is("all-linear"))
       keys.set("target_regex", targets);
     else
-      keys.set("target_modules",
-               is_all_linear(recipe.adapter) ? ConfigValue("all-linear") : targets);
+      keys.set("target_modules", targets);
+    set_if(keys, "target_parameters", recipe.adapter.get("target_parameters"));
     set_if(keys, "modules_to_save", recipe.adapter.get("modules_to_save"));
     set_if(keys, "use_rslora", recipe.adapter.get("use_rslora"));
     set_if(keys, "use_dora", recipe.adapter.get("use_dora"));

@@ -97,7 +97,7 @@ std::vector<FullyShardedModules> fsdp_plan_of(const Model& model) {
   std::vector<std::string> blocks;
   std::vector<std::string> kept;
   std::vector<std::string> freed;
-  const bool tied = !has_parameter(model, "lm_head.weight");
+  const bool tied = !model.tied.empty();
   for (const Module& module : model.modules) {
     const auto ends = [&](std::string_view end) {
       return module.name == end || module.name.ends_with("." + std::string(end));
@@ -115,6 +115,9 @@ std::vector<FullyShardedModules> fsdp_plan_of(const Model& model) {
   };
   std::ranges::stable_sort(freed, deepest_first);
   std::ranges::stable_sort(kept, deepest_first);
+  // _resolve_tied_embed_lm_head_plan lists the tied embedding behind the others.
+  std::ranges::stable_partition(
+      kept, [](const std::string& name) { return !name.ends_with("embed_tokens"); });
   std::vector<FullyShardedModules> calls;
   for (std::string& module : freed) calls.push_back({{std::move(module)}, true});
   // The last norm and the head are one group: is_norm_and_head_pair.

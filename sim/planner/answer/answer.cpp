@@ -95,30 +95,29 @@ void set_remarks(const Weighed& weighed, const Basis& basis, const Watcher& watc
   std::ranges::move(predicted, std::back_inserter(answer.remarks));
 }
 
-void set_chosen(const Basis& basis, Answer& answer) {
-  const WrittenFrom from = written_from(basis.inputs);
+Chosen chosen_among(const Basis& basis, const Answer& answer) {
   const std::span<const Candidate> places = places_of(answer);
-  answer.chosen = chosen_of(places.first(std::min(places.size(), places_to_choose_from)), from);
-  answer.written = written(answer.candidates[answer.chosen.candidate].choice, from);
+  return chosen_of(places.first(std::min(places.size(), places_to_choose_from)),
+                   written_from(basis.inputs));
 }
 
-/// Places that were asked for, and those up to the chosen one.
-void leave_places(const Inputs& inputs, Answer& answer) {
-  answer.best_few = std::min(answer.best_few, std::max(inputs.places, answer.chosen.candidate + 1));
+/// Of the best few; then only the places stay that were asked for, and those up to the chosen one.
+/// It is chosen again, for the reasons to name no other.
+void set_chosen(const Basis& basis, Answer& answer) {
+  const std::size_t chosen = chosen_among(basis, answer).candidate;
+  answer.best_few = std::min(answer.best_few, std::max(basis.inputs.places, chosen + 1));
   answer.candidates.erase(answer.candidates.begin() + static_cast<std::ptrdiff_t>(answer.best_few),
                           answer.candidates.end());
-  Chosen& chosen = answer.chosen;
-  std::erase_if(chosen.tied, [&](std::size_t i) { return i >= answer.best_few; });
-  std::erase_if(chosen.passed_over,
-                [&](const PassedOver& p) { return p.candidate >= answer.best_few; });
+  answer.chosen = chosen_among(basis, answer);
+  answer.written = written(answer.candidates[chosen].choice, written_from(basis.inputs));
 }
 
 void set_file_alone(const Basis& basis, const Watcher& watcher, Answer& answer) {
   const Choice& chosen = answer.candidates[answer.chosen.candidate].choice;
-  const Choice alone = as_the_file_alone(chosen, written_from(basis.inputs));
-  if (alone == chosen || watcher.stop.stop_requested()) return;
+  const auto alone = as_the_file_alone(chosen, written_from(basis.inputs));
+  if (!alone || *alone == chosen || watcher.stop.stop_requested()) return;
   try {
-    answer.file_alone = candidate_of(alone, basis, watcher.stop);
+    answer.file_alone = candidate_of(*alone, basis, watcher.stop);
   } catch (const Error&) {
     // The losses say what it lacks.
   }
@@ -155,10 +154,7 @@ Answer answer(const Inputs& inputs, const Watcher& watcher) {
                 .simulated = weighed.simulated,
                 .interrupted = weighed.interrupted};
   set_places(basis, result);
-  if (!result.candidates.empty()) {
-    set_chosen(basis, result);
-    leave_places(inputs, result);
-  }
+  if (!result.candidates.empty()) set_chosen(basis, result);
   set_rejected(weighed, basis, result);
   if (!result.candidates.empty()) {
     set_rest(weighed, basis, watcher, result);

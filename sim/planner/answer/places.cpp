@@ -4,6 +4,7 @@
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "core/base/error.h"
@@ -57,14 +58,21 @@ std::vector<std::size_t> longest_first(const Weighed& weighed) {
 }
 
 SearchResult fastest_within(Bytes memory, const std::vector<Choice>& choices, const Basis& basis,
-                            const std::stop_token& stop) {
+                            unsigned threads, const std::stop_token& stop) {
   HardwareProfile smaller = basis.inputs.profile;
   smaller.memory = memory;
   const TrialInputs& on = basis.trials;
   const TrialInputs trials{on.model,    on.config,        on.training,  smaller,
                            on.costs,    on.native_target, on.allocator, Bytes{},
                            on.findings, on.host_memory};
-  return search(choices, trials, {.places = 1, .stop = stop, .best_after_stop = false});
+  return search(choices, trials,
+                {.places = 1, .threads = threads, .stop = stop, .best_after_stop = false});
+}
+
+/// Each thread holds a recording: as many of all searches as there are cores, and one more of each.
+unsigned threads_of_each(std::size_t searches) {
+  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  return std::min(cores, 1 + cores / static_cast<unsigned>(searches));
 }
 
 /// A search for each of the memories, which become less: up to the first in which nothing fits.
@@ -81,7 +89,8 @@ std::vector<SearchResult> fastest_within_each(const std::vector<Bytes>& memories
   std::vector<std::optional<SearchResult>> found(memories.size());
   for_each_index(memories.size(), 0, [&](std::size_t i) {
     if (stops[i].stop_requested()) return;
-    found[i] = fastest_within(memories[i], choices, basis, stops[i].get_token());
+    found[i] = fastest_within(memories[i], choices, basis, threads_of_each(memories.size()),
+                              stops[i].get_token());
     if (found[i]->ranked.empty()) stop_from(i + 1);
   });
   std::vector<SearchResult> results;

@@ -126,6 +126,32 @@ TEST(OpenScenarios, APlanNamesThePlaceThatItChoseAndTheUsersFile) {
   EXPECT_FALSE(all[1]->is_being_read);
 }
 
+/// The first finding of a plan with one place and this `given`, which has no figures.
+Finding finding_of_given(const std::string& given) {
+  const ScratchFolder folder;
+  write_sample_run(folder / "places/1");
+  write_atomically(folder / "plan.json",
+                   fmt::format(R"({{"candidates": [{{}}], "given": {}}})", given));
+  const auto all = open_scenarios(folder.path());
+  EXPECT_EQ(all.size(), 1U);
+  EXPECT_FALSE(all.front()->findings.empty());
+  return all.front()->findings.empty() ? Finding{} : all.front()->findings.front();
+}
+
+TEST(OpenScenarios, APlanWhoseGivenFileIsRefusedOpensAndSaysWhy) {
+  const Finding refused = finding_of_given(
+      R"({"file": "mine.yaml", "text": "fsdp1", "refused": "mine.yaml: no such strategy"})");
+  EXPECT_EQ(refused.severity, Severity::warning);
+  EXPECT_EQ(refused.where, "mine.yaml");
+  EXPECT_EQ(refused.what, "your file is refused: mine.yaml: no such strategy");
+}
+
+TEST(OpenScenarios, APlanWhoseGivenFileCannotBeReadOpensAndSaysWhy) {
+  const Finding unread = finding_of_given(R"({"file": "mine.yaml"})");
+  EXPECT_EQ(unread.severity, Severity::error);
+  EXPECT_THAT(unread.what, HasSubstr("plan.json"));
+}
+
 TEST(OpenScenarios, APlanWithoutPlacesSaysWhy) {
   const ScratchFolder folder;
   write_atomically(folder / "plan.json", R"({"candidates": []})");

@@ -270,6 +270,49 @@ INSTANTIATE_TEST_SUITE_P(
                   "--config tests/data/recipes/llama_factory_lora.yaml --world 2"}),
     [](const auto& run) { return run.param.name; });
 
+/// Of a run that `simulate` left with these options.
+WhatIfInputsPointer inputs_of_run(const std::string& options, const Folder& folder) {
+  EXPECT_EQ(
+      run("cd " + in_quotes(SOURCE_ROOT) + " && " + in_quotes(program()) +
+          " simulate --model examples/models/qwen2_5_0_5b --cluster a100_80gb " + options + " -o " +
+          in_quotes(folder / "run") + " --quiet > " + in_quotes(folder / "told.txt")),
+      0);
+  return what_if_inputs(*open_run(folder / "run"));
+}
+
+// Of 80 GiB and of 4.7 Unsloth makes other parts of the loss.
+TEST(WhatIfOfAdapters, WhatIsFreeIsThatOfTheMachine) {
+  if (program().empty()) GTEST_SKIP() << "the program shardscope is not built";
+  const Folder folder;
+  WhatIf what_if(
+      inputs_of_run("--runtime ddp --unsloth xformers --peft r=8,targets=all-linear "
+                    "--checkpointing full --seq 2048 --batch 6 --precision bf16_mixed",
+                    folder));
+  WhatIfSettings settings = what_if.inputs().start;
+  const WhatIfAnswer before = what_if.answer(settings, true, {});
+  settings.scales.memory = 0.06;
+  const WhatIfAnswer answer = what_if.answer(settings, true, {});
+  ASSERT_NE(answer.scenario, nullptr) << answer.refusal;
+  EXPECT_LT(answer.scenario->predicted->summary->memory.peak_allocated,
+            before.scenario->predicted->summary->memory.peak_allocated);
+  expect_same_figures(*answer.scenario->predicted->summary,
+                      told_by_the_command_line(what_if, settings, folder));
+}
+
+TEST(WhatIfOfAdapters, OtherCheckpointingIsNamedWhereItTakesTheUnitsOfTheFile) {
+  if (program().empty()) GTEST_SKIP() << "the program shardscope is not built";
+  const Folder folder;
+  WhatIf what_if(
+      inputs_of_run("--accelerate tests/data/accelerate_runs/fsdp2.yaml "
+                    "--peft r=8,targets=all-linear --batch 2 --seq 256",
+                    folder));
+  WhatIfSettings settings = what_if.inputs().start;
+  settings.choice.checkpointing.every = settings.choice.checkpointing.every == 0 ? 1 : 0;
+  const WhatIfAnswer answer = what_if.answer(settings, false, {});
+  ASSERT_NE(answer.scenario, nullptr) << answer.refusal;
+  EXPECT_THAT(answer.notes, ::testing::ElementsAre(HasSubstr("checkpointing of adapters")));
+}
+
 struct PytorchRun {
   std::string name, options;
 };
@@ -329,6 +372,60 @@ TEST(WhatIfSettings, AnotherRuntimeGetsWhatItHas) {
   EXPECT_EQ(under(choice, Runtime::ddp).sharding, ShardingStrategy::no_shard);
   EXPECT_EQ(under(choice, Runtime::ddp).mesh, (Mesh{.replicate = 8}));
   EXPECT_EQ(under(choice, Runtime::fsdp2).prefetch, planner::Prefetch::pre);
+}
+
+/// fsdp2 on 8 ranks, of which four divide each layer.
+planner::Choice divided_choice() {
+  return {.runtime = Runtime::fsdp2,
+          .sharding = ShardingStrategy::full_shard,
+          .mesh = {.shard = 2},
+          .tensor = 4,
+          .prefetch = planner::Prefetch::pre};
+}
+
+TEST(WhatIfSettings, AnAxisTensorCountsAmongTheRanks) {
+  EXPECT_EQ(label_of({.choice = divided_choice()}),
+            "fsdp2 tensor 4, full_shard x8, batch 1, bf16_mixed");
+}
+
+TEST(WhatIfSettings, AnAxisTensorGoesWhereItHasNoPlaceAndTheRanksStay) {
+  const planner::Choice choice = divided_choice();
+  for (const Runtime runtime :
+       {Runtime::ddp, Runtime::fsdp1, Runtime::native, Runtime::deepspeed}) {
+    EXPECT_EQ(under(choice, runtime).tensor, 1) << name_of(runtime);
+    EXPECT_EQ(world_of(under(choice, runtime)), 8) << name_of(runtime);
+  }
+  EXPECT_EQ(under(choice, Runtime::fsdp2), choice);
+  const planner::Choice kept = with_sharding(choice, ShardingStrategy::shard_grad_op);
+  EXPECT_EQ(kept.tensor, 1);
+  EXPECT_EQ(kept.mesh, (Mesh{.shard = 8}));
+}
+
+TEST(WhatIfSettings, AnAxisTensorStaysWhereItDividesTheRanks) {
+  const planner::Choice choice = divided_choice();
+  EXPECT_EQ(on_ranks(choice, 16).tensor, 4);
+  EXPECT_EQ(on_ranks(choice, 16).mesh, (Mesh{.shard = 4}));
+  EXPECT_EQ(on_ranks(choice, 6).tensor, 1);
+  EXPECT_EQ(on_ranks(choice, 6).mesh, (Mesh{.shard = 6}));
+  const planner::Choice hybrid =
+      with_sharding(on_ranks(choice, 16), ShardingStrategy::hybrid_shard);
+  EXPECT_EQ(hybrid.tensor, 4);
+  EXPECT_EQ(hybrid.mesh, (Mesh{.replicate = 2, .shard = 2}));
+}
+
+TEST(WhatIfSettings, TheCommandLineNamesAnAxisTensor) {
+  const Job job;
+  const Model model;
+  const auto line = [&](const planner::Choice& choice) {
+    return simulate_command({.choice = choice},
+                            {.job = {}, .hardware = {}, .run_job = job, .model = model})
+        .text();
+  };
+  EXPECT_THAT(line(divided_choice()), HasSubstr("--mesh tensor=4,shard=2 --world 8"));
+  planner::Choice hybrid = divided_choice();
+  hybrid.sharding = ShardingStrategy::hybrid_shard;
+  hybrid.mesh.replicate = 2;
+  EXPECT_THAT(line(hybrid), HasSubstr("--mesh tensor=4,shard=2,replicate=2 --world 16"));
 }
 
 TEST(WhatIfSettings, CommandLinesAreQuotedForAShell) {

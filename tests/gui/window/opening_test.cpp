@@ -4,6 +4,15 @@
 
 #include <QCoreApplication>
 #include <QStringList>
+#include <QTest>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "gui/window/main_window.h"
 #include "tests/gui/patience.h"
@@ -54,6 +63,86 @@ TEST(Opening, WhatIsOpenedAfterACancelIsAdded) {
   ASSERT_TRUE(workspace.tasks().wait_until_idle(patience_ms));
   EXPECT_TRUE(opening.idle());
   EXPECT_EQ(workspace.scenarios().size(), 1U);
+}
+
+ScenarioPointer scenario(const std::string& path, bool is_being_read) {
+  auto made = std::make_shared<Scenario>();
+  made->label = path;
+  made->path = path;
+  made->is_being_read = is_being_read;
+  return made;
+}
+
+/// Shows figures of two places, and goes on when it is told to or stopped.
+class SlowPlan {
+ public:
+  explicit SlowPlan(std::vector<ScenarioPointer> read) : read_(std::move(read)) {}
+
+  std::vector<ScenarioPointer> operator()(const OpenOptions& options) const {
+    options.on_figures({scenario("1", true), scenario("2", true)});
+    while (!*goes_on_ && !options.stop.stop_requested())
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (read_.empty()) throw std::runtime_error("nothing was read");
+    return read_;
+  }
+  void go_on() const { *goes_on_ = true; }
+
+ private:
+  std::vector<ScenarioPointer> read_;
+  std::shared_ptr<std::atomic<bool>> goes_on_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+/// A workspace in which the figures of a slow plan are shown.
+class OpeningOfAPlan : public ::testing::Test {
+ protected:
+  void open(const SlowPlan& plan) {
+    opening_.open("plan", plan);
+    const auto is_shown = [&] {
+      const auto& all = workspace_.scenarios();
+      return all.size() == 2 && all[0]->is_being_read && all[1]->is_being_read;
+    };
+    ASSERT_TRUE(QTest::qWaitFor(is_shown, patience_ms));
+  }
+  void settle() { ASSERT_TRUE(workspace_.tasks().wait_until_idle(patience_ms)); }
+
+  Workspace workspace_;
+  Opening opening_{workspace_};
+};
+
+TEST_F(OpeningOfAPlan, FiguresGoWithACancel) {
+  open(SlowPlan({scenario("1", false), scenario("2", false)}));
+  opening_.cancel();
+  EXPECT_TRUE(workspace_.scenarios().empty());
+  settle();
+  EXPECT_TRUE(workspace_.scenarios().empty());
+}
+
+TEST_F(OpeningOfAPlan, FiguresGoWhereNothingIsRead) {
+  const SlowPlan plan({});
+  open(plan);
+  plan.go_on();
+  settle();
+  EXPECT_TRUE(workspace_.scenarios().empty());
+}
+
+TEST_F(OpeningOfAPlan, FiguresOfAPlaceThatIsNotReadGo) {
+  const SlowPlan plan({scenario("2", false)});
+  open(plan);
+  plan.go_on();
+  settle();
+  ASSERT_EQ(workspace_.scenarios().size(), 1U);
+  EXPECT_EQ(workspace_.scenarios().front()->path, "2");
+  EXPECT_FALSE(workspace_.scenarios().front()->is_being_read);
+}
+
+TEST_F(OpeningOfAPlan, WhatWasOpenBeforeIsThereAgainAfterACancel) {
+  workspace_.add(scenario("1", false));
+  open(SlowPlan({scenario("1", false), scenario("2", false)}));
+  opening_.cancel();
+  ASSERT_EQ(workspace_.scenarios().size(), 1U);
+  EXPECT_EQ(workspace_.scenarios().front()->path, "1");
+  EXPECT_FALSE(workspace_.scenarios().front()->is_being_read);
+  settle();
 }
 
 }  // namespace

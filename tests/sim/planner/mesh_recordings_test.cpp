@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <latch>
 #include <memory>
 #include <mutex>
@@ -265,6 +266,7 @@ TEST_F(MeshRecording, WhatAStoppedThreadDoesNotRecordIsRecordedByTheOther) {
   has_begun.wait();
   std::shared_ptr<const Schedule> found;
   std::thread other([&] { found = recordings.of(family, 2); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the other one waits by then
   may_end.count_down();
   stopped.join();
   other.join();

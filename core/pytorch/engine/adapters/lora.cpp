@@ -202,6 +202,10 @@ class Injection {
   /// _inject_parameters. A quantised layer gets the adapter of a layer.
   void add_to_parameters() {
     if (config().target_parameters.empty()) return;
+    if (config().adaptive_rank)
+      throw Error({.where = "target_parameters",
+                   .what = "PEFT's AdaLoRA has none and raises TypeError",
+                   .way_out = "leave them out, or take LoRA"});
     for (const Found& found : modules_below(*model_)) {
       Module& owner = *found.parent->children[found.place].module;
       const std::string name = without_base_layers(found.name);
@@ -228,6 +232,10 @@ class Injection {
   }
 
   void check_found() const {
+    if (layers_.empty() && config().targets.empty() && !config().target_parameters.empty())
+      throw Error({.where = "target_parameters",
+                   .what = "no parameter of the model is named so",
+                   .way_out = "`shardscope model MODEL` lists the model's parameters"});
     if (layers_.empty() && config().usual_targets && config().targets.empty())
       throw Error({.where = "target_modules",
                    .what = fmt::format("PEFT takes none by itself for model_type {} under "

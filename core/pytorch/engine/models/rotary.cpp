@@ -20,7 +20,12 @@ void ask_dynamic(Session& s, const Tensor& positions) {
 bool is_dynamic(const ModelConfig& config) {
   const auto parameters = config.find("rope_parameters");
   const auto type = parameters ? parameters->find("rope_type") : std::nullopt;
-  return type && type->string() == "dynamic";
+  if (!type || type->string() != "dynamic") return false;
+  // Hunyuan's frequencies are made once where alpha is given: "ntk_alpha".
+  const auto family = config.find("model_type");
+  const auto alpha = parameters->find("alpha");
+  const bool is_hunyuan = family && family->string().starts_with("hunyuan");
+  return !(is_hunyuan && alpha && alpha->is_number() && alpha->number() != 0);
 }
 
 /// How cosines and sines come out of the frequencies.

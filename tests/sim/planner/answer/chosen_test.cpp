@@ -9,6 +9,7 @@ namespace shardscope::planner {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 class ChosenTest : public ::testing::Test {
@@ -165,6 +166,38 @@ TEST_F(ChosenTest, TheFileAloneHasNothingThatOnlyTheScriptSets) {
   EXPECT_EQ(what_the_file_lacks(choice, from), "");
   more.runtime = Runtime::native;
   EXPECT_EQ(as_the_file_alone(more, from), more);
+}
+
+// FSDP1 shards inside a node, of 8 GPUs, unless it is given groups, and raises where nodes are not
+// whole.
+TEST_F(ChosenTest, TheFileAloneShardsInsideANode) {
+  WrittenFrom from = written_from(inputs_);
+  from.ranks_per_node = 8;
+  Choice choice = places_[0].choice;
+  choice.runtime = Runtime::fsdp1;
+  choice.sharding = ShardingStrategy::hybrid_shard;
+  choice.mesh = {.replicate = 4, .shard = 4};
+  EXPECT_EQ(as_the_file_alone(choice, from)->mesh, (Mesh{.replicate = 2, .shard = 8}));
+  choice.mesh = {.replicate = 3, .shard = 4};
+  EXPECT_EQ(as_the_file_alone(choice, from), std::nullopt);
+  choice.mesh = {.replicate = 2, .shard = 2};
+  EXPECT_EQ(as_the_file_alone(choice, from), std::nullopt);
+}
+
+// transformers' plan is the script's: without it nothing is divided.
+TEST_F(ChosenTest, AFileWithAnAxisTensorCountsItsMachines) {
+  WrittenFrom from = written_from(inputs_);
+  from.ranks_per_node = 8;
+  Choice choice = places_[0].choice;
+  choice.runtime = Runtime::fsdp2;
+  choice.mesh = {.shard = 4};
+  choice.tensor = 4;
+  choice.checkpointing = {.every = 2};
+  EXPECT_EQ(as_the_file_alone(choice, from), std::nullopt);
+  EXPECT_EQ(memory_beyond_the_file(choice, from), "distributed_config");
+  const WrittenChoice file = written(choice, from);
+  EXPECT_THAT(file.text, HasSubstr("num_machines: 2\nnum_processes: 16\n"));
+  EXPECT_THAT(file.losses.back().why, HasSubstr("{\"every_n_layers\": 2}"));
 }
 
 }  // namespace
