@@ -170,10 +170,10 @@ void check_divided(const PytorchQuestion& question, const PytorchScenario& scena
     const auto heads = scenario.config.find(key);
     if (!heads || heads->is_null() || heads->integer() % ranks == 0) continue;
     throw Error({.where = "--mesh",
-                 .what = fmt::format("{} {} do not divide over {} ranks of tensor, and a rank's "
-                                     "part of the projection is no whole head: its view raises",
+                 .what = fmt::format("{} is {}, which {} ranks of tensor do not divide: each rank "
+                                     "must get whole heads, otherwise the model fails",
                                      key, heads->integer(), ranks),
-                 .way_out = "give an axis tensor that divides them"});
+                 .way_out = fmt::format("give an axis tensor that divides {}", heads->integer())});
   }
 }
 

@@ -80,7 +80,16 @@ int take_tensor_axis(std::optional<std::string>& mesh) {
     size = part.substr(tensor_axis.size());
   }
   if (!size) return 1;
-  const Mesh read = parse_mesh("shard=" + *size, "--mesh");  // for its checks of a size
+  const std::string axis = std::string(tensor_axis) + *size;
+  const Mesh read = [&] {
+    try {
+      return parse_mesh("shard=" + *size, "--mesh");  // for its checks of a size
+    } catch (const Error&) {
+      throw Error({.where = "--mesh",
+                   .what = "axis tensor needs a size from 1 to 1000000, got \"" + axis + "\"",
+                   .way_out = "give axes as in tensor=4,shard=2"});
+    }
+  }();
   mesh = others.empty() ? std::nullopt : std::optional(fmt::format("{}", fmt::join(others, ",")));
   return read.shard;
 }

@@ -41,4 +41,9 @@ RunTraining training_of_run(const RunFolder& folder, const HardwareProfile& mach
           .is_of_file = is_of_file};
 }
 
+void apply_free_memory(const HardwareProfile& machine, const Model& model,
+                       std::optional<eager::FineTuningSetup>& tuning) {
+  apply_free_memory(gpu_of(machine), model, tuning);
+}
+
 }  // namespace shardscope

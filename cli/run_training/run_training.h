@@ -1,6 +1,8 @@
 // The training under PyTorch that a run folder is of, as `simulate --job` resolves it.
 #pragma once
 
+#include <optional>
+
 #include "core/format/json_reader.h"
 #include "core/model/model.h"
 #include "core/native/job.h"
@@ -23,5 +25,9 @@ struct RunTraining {
 
 /// On a machine, which may be another one than the run's. Throws Error naming key or file.
 RunTraining training_of_run(const RunFolder& folder, const HardwareProfile& machine);
+
+/// What loading and losses find free on the machine's GPU. `model`: as it is trained.
+void apply_free_memory(const HardwareProfile& machine, const Model& model,
+                       std::optional<eager::FineTuningSetup>& tuning);
 
 }  // namespace shardscope

@@ -94,12 +94,24 @@ void place_in(const ConfigValue& file, Finding& finding) {
     }
 }
 
+/// Source: axolotl's utils/schemas/enums.py, CustomSupportedOptimizers. LLaMA-Factory and ms-swift
+/// make Muon by keys of their own.
+std::vector<std::string_view> more_optimizers_of(ConfigKind tool) {
+  if (tool == ConfigKind::axolotl)
+    return {"optimi_adamw", "ao_adamw_4bit", "ao_adamw_8bit", "ao_adamw_fp8", "adopt_adamw",
+            "came_pytorch", "muon",          "dion",          "sinkgd",       "flash_adamw",
+            "flash_adam",   "flash_sgd",     "flash_sgdw",    "flash_lion",   "q_galore_adamw8bit"};
+  if (tool == ConfigKind::llama_factory || tool == ConfigKind::ms_swift) return {"muon"};
+  return {};
+}
+
 /// Of what the Trainer is told; lines are those of the file's own keys.
 std::vector<Finding> lint_recipe(const ConfigFile& file, const LintQuestion& question) try {
   const Recipe recipe = read_recipe(file);
   std::vector<Finding> findings = recipe.findings;
   if (!recipe.training_arguments.is_dict()) return findings;
   TrainerRun run = trainer_run(file, question);
+  run.more_optimizers = more_optimizers_of(file.kind);
   // What a checkpoint takes then follows neither from the elements nor from float32.
   if (recipe.adapter.is_dict() || !recipe.quantization.empty()) run.model_elements.reset();
   const ConfigValue value = value_of(file);

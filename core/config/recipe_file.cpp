@@ -40,7 +40,8 @@ Error not_a_recipe(const ConfigFile& file) {
   return Error(
       {.where = file.name(),
        .what = fmt::format("is no file of a fine-tuning tool but of {}", name_of(file.kind)),
-       .way_out = "give it with the option of that tool"});
+       .way_out = "give a file of LLaMA-Factory, TRL, axolotl, ms-swift, litgpt, torchtune or "
+                  "torchtitan"});
 }
 
 RecipeTool recipe_tool_of(const ConfigFile& file) {

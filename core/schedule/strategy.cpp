@@ -297,7 +297,8 @@ Mesh parse_mesh(std::string_view text, std::string_view where) {
     const std::string_view name = part.substr(0, equals);
     int* axis = axis_of(mesh, name);
     if (axis == nullptr)
-      throw fail("\"" + std::string(name) + "\" is none of pipeline, replicate, shard");
+      throw fail("\"" + std::string(name) +
+                 "\" is none of pipeline, replicate, shard (fsdp2 also has tensor)");
     for (std::string_view earlier : seen)
       if (earlier == name) throw fail("axis " + std::string(name) + " stands twice");
     seen.push_back(name);

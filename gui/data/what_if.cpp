@@ -6,7 +6,6 @@
 #include <optional>
 #include <string_view>
 
-#include "cli/pytorch_scenario.h"
 #include "core/base/error.h"
 #include "core/pytorch/runtimes/training/requested_setup.h"
 #include "core/schedule/samples.h"
@@ -74,8 +73,7 @@ class TrialOn {
     planner::Training training = inputs.own->shared;
     training.session.compute_capability = of_job.session.compute_capability;
     // Choices of the native runtime are made on CPUs, too.
-    if (machine.device == "cuda")
-      apply_free_memory(gpu_of(machine), inputs.model, training.fine_tuning);
+    if (machine.device == "cuda") apply_free_memory(machine, inputs.model, training.fine_tuning);
     return training;
   }
 
@@ -117,7 +115,7 @@ std::optional<planner::PytorchTraining> own_training(const WhatIfSettings& setti
   if (!settings.cluster.empty())
     setup.session.compute_capability =
         planner::training_of(inputs.job, machine).session.compute_capability;
-  apply_free_memory(gpu_of(machine), inputs.model, setup.fine_tuning);
+  apply_free_memory(machine, inputs.model, setup.fine_tuning);
   return training;
 }
 

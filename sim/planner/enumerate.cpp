@@ -92,6 +92,7 @@ class Enumerator {
     for (const Runtime runtime : question_.runtimes) add(runtime);
     if (question_.torchtitan) add(enumerate_torchtitan(model_, question_));
     say_where_pipelines_are();
+    say_where_layers_are_divided();
     return std::move(result_);
   }
 
@@ -121,6 +122,16 @@ class Enumerator {
         (runtime == Runtime::native && question_.pipelines) ||
         (runtime == Runtime::fsdp2 && question_.torchtitan_pipelines && !question_.torchtitan);
     if (has_pipelines) add(enumerate_pipelines(model_, question_, runtime, precisions_of(runtime)));
+  }
+
+  /// Inside one node sharding by data is enough, as a rule.
+  void say_where_layers_are_divided() {
+    const bool is_asked = !question_.tensor.empty() || question_.torchtitan;
+    const bool has_nodes =
+        question_.ranks_per_node > 0 && question_.world > question_.ranks_per_node;
+    if (is_asked || !has_nodes || !contains(question_.runtimes, Runtime::fsdp2)) return;
+    drop("tensor, context and expert parallelism",
+         "only where --tensor (fsdp2) or --runtime torchtitan or megatron asks for it");
   }
 
   void say_where_pipelines_are() {

@@ -66,7 +66,9 @@ TEST_F(Lint, WhatIsNoNumberIsNotCalledQuoted) {
 TEST_F(Lint, AnOptimizerThatNobodyHasIsNamedByTheFilesOwnKey) {
   workplace_.write("ax.yaml",
                    "base_model: m\nsequence_len: 64\nmicro_batch_size: 1\noptimizer: adamw8bit\n");
-  workplace_.write("arguments.json", "{\n\"optim\": \"adam_torch\"}\n");
+  workplace_.write("arguments.json",
+                   "{\"output_dir\": \"o\", \"per_device_train_batch_size\": 1,\n"
+                   "\"optim\": \"adam_torch\"}\n");
   const Outcome outcome = workplace_.run("lint ax.yaml");
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.output,

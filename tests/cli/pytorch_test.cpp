@@ -670,7 +670,7 @@ TEST_F(Pytorch, AJobKeepsAnAxisTensor) {
   EXPECT_EQ(again["step_time_ns"], run["step_time_ns"]);
   EXPECT_EQ(again["memory"], run["memory"]);
   // Under another runtime the axis is left behind.
-  EXPECT_NE(answer("simulate --job divided/job.json --runtime ddp")["memory"], run["memory"]);
+  EXPECT_NE(answer("simulate --job divided/job.json --runtime fsdp1")["memory"], run["memory"]);
 }
 
 // Units of adapters lie inside those of layers: one row for all that are alike.

@@ -106,14 +106,15 @@ std::vector<std::string> lost_on_the_way(const PortableRecipe& recipe, RecipeToo
                              read_portable(one, back, file_of(one)).recipe, one));
 }
 
-// LLaMA-Factory loads the base as its config says, and has no key for it.
+// LLaMA-Factory loads an adapter's base as its config says, and has no key for it; of whole models
+// pure_bf16 is that key.
 void expect_back_and_forth(const PortableRecipe& recipe, bool with_axolotl = true) {
   for (const RecipeTool one : all_tools)
     for (const RecipeTool other : all_tools) {
       if (!with_axolotl && (one == RecipeTool::axolotl || other == RecipeTool::axolotl)) continue;
       SCOPED_TRACE(std::string(name_of(one)) + " to " + std::string(name_of(other)));
       const bool states_dtype = one == RecipeTool::trl || one == RecipeTool::ms_swift;
-      if (other == RecipeTool::llama_factory && states_dtype)
+      if (other == RecipeTool::llama_factory && states_dtype && !recipe.adapter.is_null())
         EXPECT_THAT(lost_on_the_way(recipe, one, other), ElementsAre("base dtype"));
       else
         EXPECT_THAT(lost_on_the_way(recipe, one, other), IsEmpty());
@@ -156,6 +157,37 @@ TEST(ConvertRecipe, AxolotlsFileHasLlamaFactorysKeys) {
   EXPECT_THAT(keys_of(conversion.left_out),
               IsSupersetOf({"datasets", "tokenizer_type", "model_type"}));
   EXPECT_THAT(keys_of(conversion.losses), Contains("base dtype"));
+}
+
+TEST(ConvertRecipe, KeepsTheDtypeOfWhatTrains) {
+  const std::string rest =
+      "model_name_or_path: m\nstage: sft\ndo_train: true\nfinetuning_type: full\n"
+      "template: qwen\ndataset: x\noutput_dir: out\nbf16: true\n";
+  const auto under = [&](const std::string& more, RecipeTool to) {
+    return convert_recipe(RecipeTool::llama_factory, rest + more, "run.yaml", to).text;
+  };
+  EXPECT_THAT(under("pure_bf16: true\n", RecipeTool::llama_factory), HasSubstr("pure_bf16: true"));
+  EXPECT_THAT(under("", RecipeTool::llama_factory), Not(HasSubstr("pure_bf16: true")));
+  EXPECT_THAT(under("pure_bf16: true\n", RecipeTool::trl), HasSubstr("dtype: bfloat16"));
+  EXPECT_THAT(under("", RecipeTool::trl), HasSubstr("dtype: float32"));
+}
+
+// TRL's SFTTrainer has tiles, LLaMA-Factory whole logits.
+TEST(ConvertRecipe, SaysThatTheLossIsComputedOtherwise) {
+  const RecipeConversion conversion = convert_recipe(
+      RecipeTool::trl, "model_name_or_path: m\ndataset_name: x\noutput_dir: out\nmax_length: 64\n",
+      "run.yaml", RecipeTool::llama_factory);
+  EXPECT_THAT(keys_of(conversion.losses), Contains("loss"));
+}
+
+TEST(ConvertRecipe, RefusesAFileThatItsToolRefuses) {
+  EXPECT_THAT(complaint_of([] {
+                convert_recipe(
+                    RecipeTool::llama_factory,
+                    "model_name_or_path: m\nstage: sft\nfinetuning_type: lora\nlora_rnk: 4\n",
+                    "run.yaml", RecipeTool::trl);
+              }),
+              HasSubstr("run.yaml:4: lora_rnk: "));
 }
 
 TEST(ConvertRecipe, LlamaFactorysFileBecomesACommandOfMsSwift) {

@@ -163,7 +163,7 @@ TEST(HardwareProfile, NamesTheShortestProfileThatBeginsOrEndsWithTheWord) {
 }
 
 TEST(HardwareProfile, IsFoundHoweverItsNameIsSpelled) {
-  EXPECT_EQ(find_hardware_profile("RTX4090", "").name, find_hardware_profile("rtx4090", "").name);
+  EXPECT_EQ(find_hardware_profile("RTX 4090", "").name, find_hardware_profile("rtx4090", "").name);
   EXPECT_EQ(find_hardware_profile("H100-SXM", "").name, find_hardware_profile("h100_sxm", "").name);
 }
 

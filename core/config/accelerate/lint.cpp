@@ -77,6 +77,18 @@ void lint_mesh(LintContext& context) {
               entry == nullptr ? 0 : entry->line, "parallelism_config");
 }
 
+/// How the model is loaded is the script's.
+void lint_undivided(LintContext& context) {
+  const ConfigValue::Entry* entry = context.top("parallelism_config");
+  context.add(
+      {.rule = "refused",
+       .message = "Accelerator.prepare raises NotImplementedError unless the model was loaded "
+                  "with a tensor-parallel plan",
+       .mend = "load it with from_pretrained(..., "
+               "distributed_config=DistributedConfig(tp_size=...))"},
+      entry == nullptr ? 0 : entry->line, "parallelism_config");
+}
+
 /// Every stage that failed; a later one is absent then.
 void lint_stages(LintContext& context) {
   const Resolution& r = context.resolution();
@@ -89,8 +101,9 @@ void lint_stages(LintContext& context) {
     return add_stage_error(context, "the DeepSpeed plugin in every worker",
                            *r.deepspeed_plugin->error);
   if (!r.prepared) lint_mesh(context);
-  if (r.prepared && r.prepared->error)
-    add_stage_error(context, "Accelerator.prepare", *r.prepared->error);
+  if (!r.prepared || !r.prepared->error) return;
+  if (r.prepared->error->exception() == "NotImplementedError") return lint_undivided(context);
+  add_stage_error(context, "Accelerator.prepare", *r.prepared->error);
 }
 
 void lint_warnings(LintContext& context) {

@@ -249,6 +249,7 @@ void lint_tensor_parallelism(LintContext& context, const FsdpPlugin& plugin) {
   const Entry* entry = context.member("parallelism_config", "parallelism_config_tp_size");
   if (size == "1" || entry == nullptr) return;
   context.add({.rule = "tensor-and-fsdp2",
+               .severity = Severity::error,
                .message = "a model that transformers 5.24 has divided raises ImportError in "
                           "Accelerator.prepare, and one that it has not is trained whole by every "
                           "rank of tp",

@@ -313,7 +313,7 @@ void take_trainer(const Recipe& recipe, const ConfigValue& value, RecipeTool too
 }
 
 std::string shown(const ConfigValue& value) {
-  return value.is_null()     ? std::string("nothing")
+  return value.is_null()     ? std::string("not set")
          : value.is_string() ? value.string()
                              : value.repr();
 }
@@ -499,6 +499,20 @@ class Comparison {
   std::vector<Loss> losses_;
 };
 
+/// As --loss takes it.
+std::string loss_text(const PortableRecipe& recipe) {
+  return "--loss " + (recipe.loss.empty() ? std::string("model") : recipe.loss);
+}
+
+/// What the tool raises for.
+void refuse_errors(const Recipe& recipe) {
+  for (const Finding& finding : recipe.findings)
+    if (finding.severity == Severity::error)
+      throw Error({.where = fmt::format("{}:{}: {}", finding.file, finding.line, finding.key),
+                   .what = finding.message,
+                   .way_out = finding.mend});
+}
+
 ConfigValue value_of(const std::optional<std::int64_t>& number) {
   return number ? ConfigValue(*number) : ConfigValue();
 }
@@ -537,6 +551,7 @@ std::string_view name_of(RecipeTool tool) {
 
 ReadRecipe read_portable(RecipeTool tool, std::string_view text, const std::string& file) {
   const Recipe recipe = read_recipe(tool, text, file);
+  refuse_errors(recipe);
   refuse_others(recipe, tool, file);
   const ConfigValue value = recipe_value(text, file);
   ReadRecipe read;
@@ -550,8 +565,11 @@ ReadRecipe read_portable(RecipeTool tool, std::string_view text, const std::stri
               .attention = recipe.attention,
               .liger = recipe.liger == all_liger ? "on" : recipe.liger,
               .cuts_cross_entropy = recipe.loss == "cut",
+              .loss = recipe.loss,
               .world = recipe.world};
   take_adapter(recipe, value, tool, portable);
+  if (tool == RecipeTool::llama_factory && portable.adapter.is_null())
+    portable.base_dtype = recipe.trainable_dtype.value_or(Dtype::bfloat16);
   if (portable.prefers) take_preference(recipe, value, tool, portable);
   if (recipe.own_loop)
     take_own_loop(recipe, value, portable, read.left_out);
@@ -606,6 +624,12 @@ RecipeConversion convert_recipe(RecipeTool from, std::string_view text, const st
   const ReadRecipe back = read_portable(to, conversion.text, file_of(to));
   refuse_other_reference(read.recipe, back.recipe, from, file, to);
   conversion.losses = differences(read.recipe, back.recipe, to);
+  // No key says it, so that no file can keep it.
+  if (loss_text(read.recipe) != loss_text(back.recipe))
+    conversion.losses.push_back(
+        {.key = "loss",
+         .why = fmt::format("{} becomes {} under {}: memory of logits is another one",
+                            loss_text(read.recipe), loss_text(back.recipe), name_of(to))});
   conversion.left_out = std::move(read.left_out);
   return conversion;
 }

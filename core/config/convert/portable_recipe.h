@@ -24,14 +24,16 @@ struct PortableRecipe {
   /// LoraConfig's arguments: a dict; None: the whole model trains. No target_modules: PEFT's own
   /// list for the model; an empty list: target_parameters alone.
   ConfigValue adapter;
-  std::string quantization;         ///< as --quantization takes it; empty: none
-  std::optional<Dtype> base_dtype;  ///< none: that of the model's config
-  std::string autocast = "no";      ///< "bf16", "fp16"
+  std::string quantization;  ///< as --quantization takes it; empty: none
+  /// None: that of the model's config. Of LLaMA-Factory's whole models that of what trains.
+  std::optional<Dtype> base_dtype;
+  std::string autocast = "no";  ///< "bf16", "fp16"
   std::optional<std::int64_t> length;
   bool packs = false;
   std::string attention;  ///< "flash", "eager"; empty: the default
   std::string liger;      ///< "on", or the kernels with + between; empty: none
   bool cuts_cross_entropy = false;
+  std::string loss;  ///< as --loss takes it: what the tool computes, which no key says
   std::int64_t batch = 1;
   std::int64_t micro_batches = 1;
   std::string optimizer;  ///< as TrainingArguments.optim

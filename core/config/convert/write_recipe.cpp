@@ -155,7 +155,10 @@ ConfigValue as_llama_factory(const PortableRecipe& recipe) {
   if (recipe.attention == "eager") keys.set("flash_attn", "disabled");
   if (!recipe.liger.empty()) keys.set("enable_liger_kernel", true);
   set_autocast(recipe, keys);
-  if (recipe.autocast == "no" && recipe.base_dtype == Dtype::bfloat16) keys.set("pure_bf16", true);
+  const bool is_whole = recipe.adapter.is_null();
+  if ((is_whole || recipe.autocast == "no") && recipe.autocast != "fp16" &&
+      recipe.base_dtype.value_or(is_whole ? Dtype::bfloat16 : Dtype::float32) == Dtype::bfloat16)
+    keys.set("pure_bf16", true);
   keys.set("disable_gradient_checkpointing", !recipe.checkpoints);
   if (recipe.checkpoints && recipe.reentrant) keys.set("use_reentrant_gc", *recipe.reentrant);
   if (recipe.prefers && recipe.beta) keys.set("pref_beta", *recipe.beta);

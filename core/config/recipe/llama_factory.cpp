@@ -334,6 +334,13 @@ Recipe read_llama_factory(const ConfigValue& value, const std::string& file) {
   const std::string attention = keys.text("flash_attn", "auto");
   if (attention == "fa2") recipe.attention = "flash";
   if (attention == "disabled") recipe.attention = "eager";
+  constexpr std::string_view known[] = {"auto", "disabled", "sdpa", "fa2", "fa3"};
+  if (std::find(std::begin(known), std::end(known), attention) == std::end(known))
+    throw keys.error(
+        "flash_attn",
+        fmt::format("LLaMA-Factory raises NotImplementedError: Unknown attention type: {}",
+                    attention),
+        "write auto, disabled, sdpa, fa2 or fa3");
   if (keys.flag("enable_liger_kernel", false)) {
     recipe.liger = "on";
     recipe.liger_families.assign(std::begin(liger_families), std::end(liger_families));

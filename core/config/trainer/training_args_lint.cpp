@@ -176,8 +176,7 @@ void lint_checkpointing(const ConfigValue& arguments, const ConfigValue& fsdp_co
   }
 }
 
-/// Source: transformers 5.24 training_args.py, OptimizerNames, with names of 4; axolotl's
-/// utils/schemas/enums.py, CustomSupportedOptimizers. Muon is of other tools, too.
+/// Source: transformers 5.24 training_args.py, OptimizerNames, with names of 4.
 constexpr std::string_view optimizers[] = {"adamw_hf",
                                            "adamw_apex_fused",
                                            "adamw_torch",
@@ -221,27 +220,13 @@ constexpr std::string_view optimizers[] = {"adamw_hf",
                                            "schedule_free_sgd",
                                            "apollo_adamw",
                                            "apollo_adamw_layerwise",
-                                           "stable_adamw",
-                                           "optimi_adamw",
-                                           "ao_adamw_4bit",
-                                           "ao_adamw_8bit",
-                                           "ao_adamw_fp8",
-                                           "adopt_adamw",
-                                           "came_pytorch",
-                                           "muon",
-                                           "dion",
-                                           "sinkgd",
-                                           "flash_adamw",
-                                           "flash_adam",
-                                           "flash_sgd",
-                                           "flash_sgdw",
-                                           "flash_lion",
-                                           "q_galore_adamw8bit"};
+                                           "stable_adamw"};
 
-void lint_optimizer(const ConfigValue& arguments, FindingList& findings) {
+void lint_optimizer(const ConfigValue& arguments, const TrainerRun& run, FindingList& findings) {
   const Entry* optim = entry_of(arguments, "optim");
   if (optim == nullptr || !optim->value.is_string()) return;
   const std::string& name = optim->value.string();
+  if (std::ranges::find(run.more_optimizers, name) != run.more_optimizers.end()) return;
   if (std::ranges::find(optimizers, name) != std::end(optimizers)) return;
   const auto near = nearest_word(name, {std::begin(optimizers), std::end(optimizers)});
   findings.add(
@@ -357,7 +342,7 @@ std::vector<Finding> lint_training_arguments(std::string_view text, const std::s
   if (on && !own) lint_config(fsdp_config, run, findings, "fsdp_config");
   lint_overruled_word(*arguments, fsdp_config, findings);
   lint_checkpointing(*arguments, fsdp_config, findings);
-  lint_optimizer(*arguments, findings);
+  lint_optimizer(*arguments, run, findings);
   lint_saving(*arguments, fsdp_config, findings);
   lint_raised(*arguments, run, findings);
   std::vector<Finding> all = findings.take();

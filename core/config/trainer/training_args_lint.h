@@ -15,8 +15,9 @@ namespace shardscope {
 
 /// What is known of the run beside the file.
 struct TrainerRun {
-  std::optional<std::int64_t> model_elements;  ///< parameters of the model
-  std::vector<std::string> model_classes;      ///< class names of its modules; empty: not known
+  std::optional<std::int64_t> model_elements;          ///< parameters of the model
+  std::vector<std::string_view> more_optimizers = {};  ///< that the tool around the Trainer has
+  std::vector<std::string> model_classes;  ///< class names of its modules; empty: not known
   ReadFile read_file;  ///< for the files that fsdp_config and deepspeed name; empty: none is read
 };
 

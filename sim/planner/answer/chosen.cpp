@@ -89,12 +89,12 @@ std::string why_preferred(Rule rule, const Candidate& chosen, const Candidate& o
     case Rule::current:
       return fmt::format("{} is FSDP1, and PyTorch recommends FSDP2", place);
     case Rule::file:
-      return fmt::format("{} leaves to the script: {}", place,
+      return fmt::format("the file of {} cannot set, so that the script must: {}", place,
                          listed(only_of(other, chosen, from)));
     case Rule::plain:
-      return fmt::format("unusual settings: {}; {}: {}",
-                         listed(settings_that_are_not_plain(chosen.choice)), place,
-                         listed(settings_that_are_not_plain(other.choice)));
+      return fmt::format("{} has more unusual settings: {} (chosen: {})", place,
+                         listed(settings_that_are_not_plain(other.choice)),
+                         listed(settings_that_are_not_plain(chosen.choice)));
     case Rule::fragile:
       return fmt::format("{} has {}", place, fragile_features(other.choice).front());
     case Rule::network:

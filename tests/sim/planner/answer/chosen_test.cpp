@@ -100,14 +100,15 @@ TEST_F(ChosenTest, LeavesLessToTheScript) {
   places_[0].choice.blocks_per_unit = places_[2].choice.blocks_per_unit = 2;
   EXPECT_EQ(chosen().candidate, 1u);
   EXPECT_EQ(chosen().rule, Rule::file);
-  EXPECT_EQ(chosen().why, "place 1 leaves to the script: units of 2 blocks");
+  EXPECT_EQ(chosen().why,
+            "the file of place 1 cannot set, so that the script must: units of 2 blocks");
 }
 
 TEST_F(ChosenTest, HasFewerUnusualSettings) {
   for (const std::size_t i : {0U, 2U}) places_[i].choice.checkpointing = {.every = 1};
   EXPECT_EQ(chosen().candidate, 1u);
   EXPECT_EQ(chosen().rule, Rule::plain);
-  EXPECT_EQ(chosen().why, "unusual settings: none; place 1: checkpointing full");
+  EXPECT_EQ(chosen().why, "place 1 has more unusual settings: checkpointing full (chosen: none)");
 }
 
 TEST_F(ChosenTest, HasNoMeshThatItDoesNotNeed) {
@@ -115,7 +116,7 @@ TEST_F(ChosenTest, HasNoMeshThatItDoesNotNeed) {
   places_[0].summary.time.communication = {};
   EXPECT_EQ(chosen().candidate, 1u);
   EXPECT_EQ(chosen().rule, Rule::plain);
-  EXPECT_EQ(chosen().why, "unusual settings: none; place 1: a mesh of 2 x 4");
+  EXPECT_EQ(chosen().why, "place 1 has more unusual settings: a mesh of 2 x 4 (chosen: none)");
 }
 
 TEST_F(ChosenTest, UsesTheNetworkLess) {
@@ -132,7 +133,7 @@ TEST_F(ChosenTest, SaysWhatDecidedForTheFirst) {
   places_[1].choice.checkpointing = places_[2].choice.checkpointing = {.every = 1};
   EXPECT_EQ(chosen().candidate, 0u);
   EXPECT_EQ(chosen().rule, Rule::plain);
-  EXPECT_EQ(chosen().why, "unusual settings: none; place 2: checkpointing full");
+  EXPECT_EQ(chosen().why, "place 2 has more unusual settings: checkpointing full (chosen: none)");
   EXPECT_EQ(chosen().why_not_first, "");
 }
 

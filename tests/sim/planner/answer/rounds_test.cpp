@@ -79,7 +79,7 @@ TEST(Weigh, SaysThatTheUpdateIsNotTimedOnlyWhereItIsNot) {
       if (dropped.strategy == "offload") return dropped.why;
     return std::string();
   };
-  EXPECT_THAT(why(tiny_plan()), HasSubstr("is not timed: weighed only"));
+  EXPECT_THAT(why(tiny_plan()), HasSubstr("is not timed, as the profile has no host_memory_bandwidth: weighed only"));
   Inputs timed = tiny_plan();
   timed.profile = find_hardware_profile("h100_sxm", "--cluster");
   EXPECT_THAT(why(timed),
