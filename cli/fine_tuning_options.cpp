@@ -163,7 +163,13 @@ std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& op
   }
   tuning.unsloth = unsloth_of(options, model);
   if (options.peft) tuning.adapter = parse_lora_config(*options.peft, "--peft", model.family);
-  constexpr int first_to_convert = 19;
+  // Read in the wheels of 0.16.0 to 0.19.0.
+  constexpr int first_with_parameters = 17, first_to_convert = 19;
+  if (tuning.adapter && !tuning.adapter->target_parameters.empty() &&
+      is_peft_before(first_with_parameters, options.peft_version))
+    throw Error({.where = "--peft-version",
+                 .what = fmt::format("PEFT {} has no target_parameters", *options.peft_version),
+                 .way_out = "give 0.17 or later, or leave the parameters out of --peft"});
   if (tuning.adapter)
     tuning.adapter->converts_targets = !is_peft_before(first_to_convert, options.peft_version);
   if (tuning.adapter && tuning.adapter->adaptive_rank)

@@ -659,6 +659,20 @@ TEST_F(Pytorch, ADeviceMayHaveOtherMemoryThanItsProfile) {
               HasSubstr("--device-memory: expected more than 0"));
 }
 
+// LoraConfig of PEFT 0.17 is the first that has target_parameters.
+TEST_F(Pytorch, AdaptersOfParametersNeedTheirVersionOfPeft) {
+  workplace_.write("moe.json", R"({"model_type": "qwen3_moe", "hidden_size": 64, "head_dim": 16,
+      "intermediate_size": 128, "moe_intermediate_size": 32, "num_experts": 4,
+      "num_experts_per_tok": 2, "num_hidden_layers": 2, "num_attention_heads": 4,
+      "num_key_value_heads": 2, "vocab_size": 256})");
+  const std::string run =
+      "simulate --runtime ddp --world 1 --seq 16 --cluster h100_sxm --model moe.json "
+      "--peft r=8,parameters=mlp.experts.down_proj --peft-version ";
+  EXPECT_THAT(workplace_.run(run + "0.16").errors,
+              HasSubstr("--peft-version: PEFT 0.16 has no target_parameters"));
+  EXPECT_EQ(workplace_.run(run + "0.17").code, 0);
+}
+
 // A job's own mesh has no such axis.
 TEST_F(Pytorch, AJobKeepsAnAxisTensor) {
   const Json run = answer(
