@@ -118,7 +118,7 @@ TEST_F(TensorParallel, WhatIsNotKnownIsRefusedWithAWayOut) {
   const std::string model = " --model " + (root / "examples/models/llama_3_8b").string();
   const std::string fsdp2 = "simulate --cluster h100_sxm --seq 128 --runtime fsdp2" + model;
   EXPECT_THAT(refusal(fsdp2 + " --mesh tensor=3"),
-              HasSubstr("num_attention_heads 32 do not divide over 3 ranks of tensor"));
+              HasSubstr("num_attention_heads is 32, which 3 ranks of tensor do not divide"));
   EXPECT_THAT(refusal(fsdp2 + " --mesh tensor=4 --peft r=8"), HasSubstr("--peft"));
   EXPECT_THAT(refusal(fsdp2 + " --mesh tensor=4 --wrap none"), HasSubstr("fsdp_plan"));
   EXPECT_THAT(refusal(fsdp2 + " --mesh tensor=4,replicate=2"), HasSubstr("axis shard above 1"));
