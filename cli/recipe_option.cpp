@@ -167,18 +167,12 @@ void take_allocator(const Recipe& recipe, const JobSettings& settings, std::int6
       "allocator settings \"{}\", which the tool sets (--allocator)", recipe.allocator));
 }
 
-/// What the tool refuses is refused here, too; the rest is said.
 void note(const Recipe& recipe, const OutputOptions& output) {
-  for (const Finding& finding : recipe.findings) {
-    if (finding.severity == Severity::error)
-      throw Error({.where = fmt::format("{}:{}: {}", finding.file, finding.line, finding.key),
-                   .what = finding.message,
-                   .way_out = finding.mend});
+  for (const Finding& finding : recipe.findings)
     output.note(fmt::format("{}{}: {}: {}: {}{}", finding.file,
                             finding.line > 0 ? fmt::format(":{}", finding.line) : "",
                             name_of(finding.severity), finding.key, finding.message,
                             finding.mend.empty() ? "" : "; " + finding.mend));
-  }
 }
 
 }  // namespace
@@ -199,6 +193,7 @@ void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputO
   const ConfigFile file = read_config_file(*sharding.config);
   if (take_other_file(file, sharding)) return;
   const Recipe recipe = read_recipe(file);
+  refuse_errors(recipe);
   note(recipe, output);
   take_model(file, recipe, settings.job);
   take_adapter(recipe, settings.pytorch.fine_tuning);

@@ -172,6 +172,20 @@ TEST(ConvertRecipe, KeepsTheDtypeOfWhatTrains) {
   EXPECT_THAT(under("", RecipeTool::trl), HasSubstr("dtype: float32"));
 }
 
+// hparams/parser.py: "`pure_bf16` is incompatible with DeepSpeed ZeRO-3."
+TEST(ConvertRecipe, WritesNoPureBf16BesideZero3) {
+  const auto under = [](const std::string& deepspeed) {
+    return convert_recipe(RecipeTool::trl,
+                          "model_name_or_path: m\ndataset_name: x\noutput_dir: out\n"
+                          "max_length: 64\ndtype: bfloat16\nbf16: true\ndeepspeed: " +
+                              deepspeed + "\n",
+                          "run.yaml", RecipeTool::llama_factory)
+        .text;
+  };
+  EXPECT_THAT(under("ds_z2_config.json"), HasSubstr("pure_bf16: true"));
+  EXPECT_THAT(under("ds_z3_config.json"), Not(HasSubstr("pure_bf16: true")));
+}
+
 // TRL's SFTTrainer has tiles, LLaMA-Factory whole logits.
 TEST(ConvertRecipe, SaysThatTheLossIsComputedOtherwise) {
   const RecipeConversion conversion = convert_recipe(

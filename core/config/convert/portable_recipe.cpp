@@ -504,15 +504,6 @@ std::string loss_text(const PortableRecipe& recipe) {
   return "--loss " + (recipe.loss.empty() ? std::string("model") : recipe.loss);
 }
 
-/// What the tool raises for.
-void refuse_errors(const Recipe& recipe) {
-  for (const Finding& finding : recipe.findings)
-    if (finding.severity == Severity::error)
-      throw Error({.where = fmt::format("{}:{}: {}", finding.file, finding.line, finding.key),
-                   .what = finding.message,
-                   .way_out = finding.mend});
-}
-
 ConfigValue value_of(const std::optional<std::int64_t>& number) {
   return number ? ConfigValue(*number) : ConfigValue();
 }
@@ -564,7 +555,6 @@ ReadRecipe read_portable(RecipeTool tool, std::string_view text, const std::stri
               .packs = packs(value, tool),
               .attention = recipe.attention,
               .liger = recipe.liger == all_liger ? "on" : recipe.liger,
-              .cuts_cross_entropy = recipe.loss == "cut",
               .loss = recipe.loss,
               .world = recipe.world};
   take_adapter(recipe, value, tool, portable);
@@ -600,7 +590,6 @@ std::vector<Loss> differences(const PortableRecipe& before, const PortableRecipe
   comparison.add("packing", before.packs, after.packs);
   comparison.add("attention", before.attention, after.attention);
   comparison.add("Liger", before.liger, after.liger);
-  comparison.add("cut cross-entropy", before.cuts_cross_entropy, after.cuts_cross_entropy);
   comparison.add("batch", before.batch, after.batch);
   comparison.add("micro-batches", before.micro_batches, after.micro_batches);
   comparison.add("optimizer", before.optimizer, after.optimizer);
@@ -624,11 +613,11 @@ RecipeConversion convert_recipe(RecipeTool from, std::string_view text, const st
   const ReadRecipe back = read_portable(to, conversion.text, file_of(to));
   refuse_other_reference(read.recipe, back.recipe, from, file, to);
   conversion.losses = differences(read.recipe, back.recipe, to);
-  // No key says it, so that no file can keep it.
+  // The tool decides on it, so that most files cannot keep it.
   if (loss_text(read.recipe) != loss_text(back.recipe))
     conversion.losses.push_back(
         {.key = "loss",
-         .why = fmt::format("{} becomes {} under {}: memory of logits is another one",
+         .why = fmt::format("{} becomes {} under {}: logits need more or less memory",
                             loss_text(read.recipe), loss_text(back.recipe), name_of(to))});
   conversion.left_out = std::move(read.left_out);
   return conversion;

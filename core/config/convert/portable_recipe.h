@@ -32,8 +32,7 @@ struct PortableRecipe {
   bool packs = false;
   std::string attention;  ///< "flash", "eager"; empty: the default
   std::string liger;      ///< "on", or the kernels with + between; empty: none
-  bool cuts_cross_entropy = false;
-  std::string loss;  ///< as --loss takes it: what the tool computes, which no key says
+  std::string loss;       ///< as --loss takes it: what the tool computes; only "cut" is a key's
   std::int64_t batch = 1;
   std::int64_t micro_batches = 1;
   std::string optimizer;  ///< as TrainingArguments.optim

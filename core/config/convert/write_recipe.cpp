@@ -127,6 +127,15 @@ void set_rank(const ConfigValue& adapter, std::string_view rank_key, ConfigValue
   keys.set("lora_dropout", adapter.get("lora_dropout"));
 }
 
+/// What else LLaMA-Factory casts to float32. Under ZeRO-3 it casts nothing and refuses pure_bf16
+/// (hparams/parser.py). A whole model of which no dtype is known is taken for one in bfloat16.
+bool trains_in_bfloat16(const PortableRecipe& recipe) {
+  if (recipe.autocast == "fp16" || names_zero3(recipe.trainer.get("deepspeed"))) return false;
+  if (recipe.adapter.is_null())
+    return recipe.base_dtype.value_or(Dtype::bfloat16) == Dtype::bfloat16;
+  return recipe.autocast == "no" && recipe.base_dtype == Dtype::bfloat16;
+}
+
 ConfigValue as_llama_factory(const PortableRecipe& recipe) {
   ConfigValue keys =
       ConfigValue::dict({{"model_name_or_path", recipe.model},
@@ -155,10 +164,7 @@ ConfigValue as_llama_factory(const PortableRecipe& recipe) {
   if (recipe.attention == "eager") keys.set("flash_attn", "disabled");
   if (!recipe.liger.empty()) keys.set("enable_liger_kernel", true);
   set_autocast(recipe, keys);
-  const bool is_whole = recipe.adapter.is_null();
-  if ((is_whole || recipe.autocast == "no") && recipe.autocast != "fp16" &&
-      recipe.base_dtype.value_or(is_whole ? Dtype::bfloat16 : Dtype::float32) == Dtype::bfloat16)
-    keys.set("pure_bf16", true);
+  if (trains_in_bfloat16(recipe)) keys.set("pure_bf16", true);
   keys.set("disable_gradient_checkpointing", !recipe.checkpoints);
   if (recipe.checkpoints && recipe.reentrant) keys.set("use_reentrant_gc", *recipe.reentrant);
   if (recipe.prefers && recipe.beta) keys.set("pref_beta", *recipe.beta);
@@ -229,7 +235,7 @@ void set_axolotl_kernels(const PortableRecipe& recipe, ConfigValue& keys) {
     for (const auto& [name, key] : switches)
       if (recipe.liger == "on" || recipe.liger.find(name) != std::string::npos) keys.set(key, true);
   }
-  if (recipe.cuts_cross_entropy)
+  if (recipe.loss == "cut")
     plugins.emplace_back("axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin");
   if (!plugins.empty()) keys.set("plugins", ConfigValue(std::move(plugins)));
 }

@@ -290,12 +290,6 @@ std::string quantization_of(Keys& keys, bool lora, std::string_view compute) {
                    "write 4 or 8");
 }
 
-bool is_zero3(const ConfigValue& deepspeed) {
-  return deepspeed.is_string() && (deepspeed.string().find("z3") != std::string::npos ||
-                                   deepspeed.string().find("zero3") != std::string::npos ||
-                                   deepspeed.string().find("stage3") != std::string::npos);
-}
-
 }  // namespace
 
 Recipe read_llama_factory(const ConfigValue& value, const std::string& file) {
@@ -315,7 +309,7 @@ Recipe read_llama_factory(const ConfigValue& value, const std::string& file) {
   read_adapter(keys, lora, !prefers || !keys.flag("disable_dropout", true), recipe);
   if (prefers) read_preference(keys, lora, recipe);
   // What trains becomes float32, but under pure_bf16 and where ZeRO-3 holds it so anyway.
-  const bool zero3 = is_zero3(arguments.get("deepspeed"));
+  const bool zero3 = names_zero3(arguments.get("deepspeed"));
   if (!pure_bf16 && (!zero3 || !recipe.quantization.empty()))
     recipe.trainable_dtype = Dtype::float32;
   const bool checkpoints = !keys.flag("disable_gradient_checkpointing", false);

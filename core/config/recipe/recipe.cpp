@@ -110,4 +110,18 @@ Recipe read_recipe(RecipeTool tool, std::string_view text, const std::string& fi
   return {};
 }
 
+bool names_zero3(const ConfigValue& deepspeed) {
+  return deepspeed.is_string() && (deepspeed.string().find("z3") != std::string::npos ||
+                                   deepspeed.string().find("zero3") != std::string::npos ||
+                                   deepspeed.string().find("stage3") != std::string::npos);
+}
+
+void refuse_errors(const Recipe& recipe) {
+  const auto error = std::ranges::find(recipe.findings, Severity::error, &Finding::severity);
+  if (error == recipe.findings.end()) return;
+  throw Error({.where = fmt::format("{}:{}: {}", error->file, error->line, error->key),
+               .what = error->message,
+               .way_out = error->mend});
+}
+
 }  // namespace shardscope

@@ -92,6 +92,12 @@ struct Recipe {
 /// Sets gradient_checkpointing_kwargs.use_reentrant of the Trainer's arguments, and nothing else.
 void set_reentrant(ConfigValue& arguments, bool reentrant);
 
+/// Whether the argument is a file of DeepSpeed whose name says stage 3: "ds_z3_config.json".
+bool names_zero3(const ConfigValue& deepspeed);
+
+/// Throws Error for the first finding that is an error: what the tool raises for.
+void refuse_errors(const Recipe& recipe);
+
 /// Which of the tools a file is for, by keys that only this tool has.
 std::optional<RecipeTool> recipe_tool(const ConfigValue& value);
 /// The dict of the file: YAML, TOML, or the command line of ms-swift, TRL or LLaMA-Factory in a
