@@ -56,8 +56,8 @@ std::string phases_text(const std::vector<PhaseMemory>& given, const Summary& tr
                                         });
   return "memory by phase, on the device and at most:\n\n" + table.text(painter) +
          fmt::format(
-             "\nMost is allocated in the phase {}. A phase fits with the {} that the process "
-             "holds outside the allocator.\n",
+             "\nThe phase {} allocates most. Each phase must also leave room for the {} that the "
+             "process holds outside the allocator.\n",
              highest->phase, rounded_text(training.memory.outside));
 }
 

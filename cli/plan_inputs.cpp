@@ -225,13 +225,7 @@ class Resolver {
     planner::Inputs inputs = inputs_of(scenario.job, scenario.model, scenario.config);
     const eager::TrainingSetup& setup = scenario.training.setup;
     inputs.question.world = setup.world;
-    inputs.question.training = {.loop = setup.loop,
-                                .session = setup.session,
-                                .model = setup.model,
-                                .through_accelerate = true,
-                                .fine_tuning = setup.fine_tuning,
-                                .compiled = setup.compiled,
-                                .float8 = setup.float8.recipe};
+    inputs.question.training = training_of(scenario, true);
     if (is_torchtitan_alone()) {
       inputs.question.training.compiled = torchtitan_compile_scope(options_.pytorch);
       inputs.question.training.float8 = float8_recipe_of(options_.pytorch);

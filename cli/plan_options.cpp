@@ -68,8 +68,8 @@ void declare_space(Command& command, PlanOptions& options) {
                   "stages a rank, and other splits of the layers; may take minutes"});
   command.option("--tensor", options.tensor,
                  {"LIST",
-                  "sizes of an axis tensor that fsdp2 is weighed with, too, such as 2,4,8: "
-                  "transformers' tp_plan, inside its fsdp_plan (default: none)"});
+                  "also weighs fsdp2 with an axis tensor of these sizes, such as 2,4,8: "
+                  "transformers' tp_plan inside its fsdp_plan (default: none)"});
   command.option("--places", options.places, {"N", "strategies to show (default: 5)"});
 }
 

@@ -356,7 +356,7 @@ std::string file_alone_text(const planner::Answer& answer, const planner::Inputs
           ? "runs out of memory"
           : fmt::format("takes {} a step and needs {}", rounded_text(summary.step_time),
                         rounded_text(needed_memory(summary))) +
-                (summary.fits ? "" : ", which is not there");
+                (summary.fits ? "" : ": it does not fit");
   const planner::Choice& chosen = answer.candidates[answer.chosen.candidate].choice;
   return fmt::format("          {} alone, without {}, {}\n", answer.written->file,
                      planner::what_the_file_lacks(chosen, planner::written_from(inputs)), ends);

@@ -317,9 +317,11 @@ void check_muon(const eager::TrainingSetup& setup) {
   const bool is_whole = std::holds_alternative<eager::PlainSetup>(setup.runtime) ||
                         std::holds_alternative<eager::ddp::Options>(setup.runtime);
   if (is_whole && !setup.loop.steps_in_backward) return;
-  throw Error({.where = "--optimizer",
-               .what = "Muon is predicted where every rank has whole matrices, after the backward",
-               .way_out = "give --runtime ddp without --optimizer-in-backward, or adamw"});
+  throw Error(
+      {.where = "--optimizer",
+       .what = "Muon is predicted only where every rank has whole matrices and updates them after "
+               "the backward",
+       .way_out = "give --runtime ddp without --optimizer-in-backward, or adamw"});
 }
 
 /// DeepSpeed takes a client's optimizer over its flat masters. Source: 0.19.8 engine.py,

@@ -81,9 +81,10 @@ void refuse_forwards_of_4(const Model& model, TransformersVersion version) {
   if (version != TransformersVersion::v4 ||
       std::ranges::find(families, model.family) == families.end())
     return;
-  throw Error({.where = "--transformers",
-               .what = fmt::format("a step of {} is played as transformers 5 has it", model.family),
-               .way_out = "leave out --transformers 4"});
+  throw Error(
+      {.where = "--transformers",
+       .what = fmt::format("a step of {} is predicted with transformers 5 only", model.family),
+       .way_out = "leave out --transformers 4"});
 }
 
 void refuse_native_options(const JobOptions& job) {

@@ -38,8 +38,8 @@ Error not_modelled(std::string where, std::string what, std::string way_out) {
 Error divided_under_fsdp2(const std::string& size) {
   return Error(
       {.where = "parallelism_config_tp_size",
-       .what = fmt::format("{} ranks of tp under FSDP2: accelerate 1.15 raises ImportError "
-                           "on a model that transformers 5.24 has divided",
+       .what = fmt::format("{} ranks of tp under FSDP2: accelerate 1.15 raises ImportError for a "
+                           "model that transformers 5.24 loaded with a tensor-parallel plan",
                            size),
        .way_out = fmt::format(
            "load it with DistributedConfig(tp_size={}, fsdp_size=...) and write "
@@ -56,12 +56,13 @@ void refuse_unknown(const Workers& workers) {
         variable(workers.environment, fmt::format("PARALLELISM_CONFIG_{}_SIZE", axis), "1");
     if (size == "1" || size.empty()) continue;
     if (std::string_view(axis) == "TP" && workers.uses_fsdp()) throw divided_under_fsdp2(size);
+    const bool is_tensor = std::string_view(axis) == "TP";
     throw not_modelled(
         fmt::format("parallelism_config_{}_size", lower_of(axis)),
         "parallelism inside a layer or a sequence",
-        fmt::format("set it to 1; --runtime megatron and torchtitan, of an axis tensor "
-                    "fsdp2, too, predict such ranks: --mesh {}=4",
-                    std::string_view(axis) == "TP" ? "tensor" : "context"));
+        fmt::format("set it to 1; --mesh {}=4 of --runtime {}megatron or torchtitan predicts such "
+                    "ranks",
+                    is_tensor ? "tensor" : "context", is_tensor ? "fsdp2, " : ""));
   }
 }
 

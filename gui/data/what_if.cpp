@@ -121,8 +121,7 @@ std::optional<planner::PytorchTraining> own_training(const WhatIfSettings& setti
 
 constexpr std::string_view units_of_planner =
     "runtime, strategy, ranks, units, prefetch, offload, precision or the checkpointing of "
-    "adapters "
-    "changed: the prediction takes each block as a unit, not the units of the run's file";
+    "adapters changed: the prediction takes each block as a unit, not the units of the run's file";
 
 /// Whether the scratch of all of its kernels is known: `train` knows it, the GUI has the run's.
 bool has_unmeasured_kernels(const Schedule& schedule, const WhatIfInputs& inputs) {

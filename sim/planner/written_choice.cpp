@@ -269,10 +269,6 @@ WrittenChoice torchtitan_of(const Choice& choice, const WrittenFrom& from) {
   return result;
 }
 
-}  // namespace
-
-namespace {
-
 /// accelerate leaves a model alone that from_pretrained divided.
 WrittenChoice divided_of(const Choice& choice, const WrittenFrom& from) {
   const int world = world_of(choice);

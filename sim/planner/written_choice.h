@@ -34,8 +34,7 @@ std::string memory_beyond_the_file(const Choice& choice, const WrittenFrom& from
 /// What the file alone runs: the choice without what no file says. Compilation, float8 and loading
 /// in bf16 stay. None where it cannot run, or without the script divides nothing (axis tensor).
 std::optional<Choice> as_the_file_alone(const Choice& choice, const WrittenFrom& from);
-/// In which that differs from the choice: "gradients reduced in every micro-batch, units of 4
-/// blocks".
+/// What as_the_file_alone leaves out: "gradients reduced in every micro-batch, units of 4 blocks".
 std::string what_the_file_lacks(const Choice& choice, const WrittenFrom& from);
 
 /// accelerate's file for ddp, fsdp1 and fsdp2, torchtitan's for its loop and pipelines of fsdp2,

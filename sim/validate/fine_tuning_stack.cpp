@@ -129,8 +129,8 @@ constexpr std::array<FineTuningStack, 12> stacks{
       .flash_for_eager = true,      // gpt-oss: attn_implementation, FlashAttention 3 of the Hub
       .reentrant = true,            // utils/config/__init__.py, normalize_config
       .expandable_segments = true,  // utils/__init__.py, set_pytorch_cuda_alloc_conf
-      .reduces_every_micro_batch = true,
-      .casts_ends_and_back = true},  // its FSDP2 examples are of August 2025
+      .reduces_every_micro_batch = true,  // its FSDP2 examples are of August 2025
+      .casts_ends_and_back = true},
      {.repository = "pytorch/torchtune",
       .document = "recipes/configs",
       .targets = "q_proj+v_proj+o_proj+gate_proj+up_proj+down_proj",

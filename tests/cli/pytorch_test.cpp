@@ -1706,7 +1706,8 @@ TEST_F(Pytorch, RefusesStepsThatAreKnownOfTransformers5Alone) {
       "simulate --runtime fsdp2 --world 2 --seq 64 --model config.json --cluster h100_sxm "
       "--transformers 4");
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.errors, HasSubstr("a step of qwen3_moe is played as transformers 5 has it"));
+  EXPECT_THAT(outcome.errors,
+              HasSubstr("a step of qwen3_moe is predicted with transformers 5 only"));
 }
 
 }  // namespace

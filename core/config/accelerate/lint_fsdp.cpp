@@ -248,15 +248,16 @@ void lint_tensor_parallelism(LintContext& context, const FsdpPlugin& plugin) {
   const std::string size = variable(r.launch.environment, "PARALLELISM_CONFIG_TP_SIZE", "1");
   const Entry* entry = context.member("parallelism_config", "parallelism_config_tp_size");
   if (size == "1" || entry == nullptr) return;
-  context.add({.rule = "tensor-and-fsdp2",
-               .severity = Severity::error,
-               .message = "a model that transformers 5.24 has divided raises ImportError in "
-                          "Accelerator.prepare, and one that it has not is trained whole by every "
-                          "rank of tp",
-               .mend = fmt::format("load it with DistributedConfig(tp_size={}, fsdp_size=...), and "
-                                   "write distributed_type: MULTI_GPU without fsdp_config",
-                                   size)},
-              *entry, "parallelism_config");
+  context.add(
+      {.rule = "tensor-and-fsdp2",
+       .severity = Severity::error,
+       .message = "Accelerator.prepare raises ImportError for a model that transformers 5.24 "
+                  "loaded with a tensor-parallel plan; without such a plan every rank of "
+                  "tp trains the whole model",
+       .mend = fmt::format("load it with DistributedConfig(tp_size={}, fsdp_size=...), and "
+                           "write distributed_type: MULTI_GPU without fsdp_config",
+                           size)},
+      *entry, "parallelism_config");
 }
 
 void lint_state_dict(LintContext& context, const FsdpPlugin& plugin) {
